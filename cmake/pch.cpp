@@ -1,0 +1,1 @@
+// Exists only to give the precompiled header a target to be built in.

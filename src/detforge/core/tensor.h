@@ -1,0 +1,7 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace detforge {
+using Tensor = at::Tensor;
+}  // namespace detforge

@@ -1,0 +1,1 @@
+#include "detforge/distributed/single/single_process.h"

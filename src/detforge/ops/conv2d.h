@@ -1,0 +1,35 @@
+#pragma once
+
+#include <array>
+
+#include "detforge/core/tensor.h"
+
+namespace detforge {
+
+enum class Activation { kNone, kRelu, kLeakyRelu };
+
+struct Conv2dOptions {
+  std::array<std::int64_t, 2> stride{1, 1};
+  std::array<std::int64_t, 2> padding{0, 0};
+  std::array<std::int64_t, 2> dilation{1, 1};
+  std::int64_t groups = 1;
+  Activation activation = Activation::kNone;
+  double leaky_slope = 0.1;  ///< only for kLeakyRelu
+};
+
+/// The choke point of every convolution: activation(conv(input, weight) + bias + residual).
+///   input [N,Cin,H,W] f32    weight [Cout,Cin/groups,kh,kw] f32    bias [Cout] or undefined
+///   residual: undefined, or the output's shape
+/// Bias, residual and activation work in place on the output: no further tensor is kept for backward.
+/// N = 0 is defined, forward and backward. Gradients for all tensor arguments.
+Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options,
+              const Tensor& residual = {});
+
+/// Transposed convolution with the same rules (mask head's 2x2 stride 2); no residual.
+Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options);
+
+/// The choke point of every fully connected layer: activation(input weight^T + bias).
+///   input [N,In]    weight [Out,In]    bias [Out] or undefined    return [N,Out]
+Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias, Activation activation = Activation::kNone);
+
+}  // namespace detforge

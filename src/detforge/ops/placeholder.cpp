@@ -1,0 +1,1 @@
+// Removed by the first real file of this folder.
