@@ -1,0 +1,269 @@
+#include "detforge/train/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <regex>
+#include <unordered_set>
+
+#include <ATen/Parallel.h>
+#include <torch/types.h>
+
+#include "detforge/core/error.h"
+
+namespace detforge {
+namespace {
+
+// Work is cut into pieces of a fixed size, whatever the number of threads: so sums have one order.
+constexpr std::int64_t kChunk = 1 << 15;
+
+struct Chunk {
+  std::size_t tensor;
+  std::int64_t begin, end;
+};
+
+std::vector<Chunk> make_chunks(const NamedTensors& tensors) {
+  std::vector<Chunk> chunks;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::int64_t count = tensors[i].second.numel();
+    for (std::int64_t begin = 0; begin < count; begin += kChunk) {
+      chunks.push_back({i, begin, std::min(begin + kChunk, count)});
+    }
+  }
+  return chunks;
+}
+
+template <typename Work>
+void for_each_chunk(const std::vector<Chunk>& chunks, const Work& work) {
+  at::parallel_for(0, static_cast<std::int64_t>(chunks.size()), 1,
+                   [&](std::int64_t first, std::int64_t last) {
+                     for (std::int64_t i = first; i < last; ++i) {
+                       work(static_cast<std::size_t>(i), chunks[static_cast<std::size_t>(i)]);
+                     }
+                   });
+}
+
+/// Sum over [begin, end) of |x|^p, or the largest |x| for p = infinity. A NaN stays a NaN.
+double power_sum(const float* values, std::int64_t begin, std::int64_t end, double p) {
+  double sum = 0;
+  if (p == 2.0) {
+    double lanes[8] = {};  // eight independent sums let the compiler use SIMD
+    std::int64_t i = begin;
+    for (; i + 8 <= end; i += 8) {
+      for (int lane = 0; lane < 8; ++lane) {
+        const double value = values[i + lane];
+        lanes[lane] += value * value;
+      }
+    }
+    for (; i < end; ++i) {
+      lanes[0] += static_cast<double>(values[i]) * values[i];
+    }
+    for (const double lane : lanes) {
+      sum += lane;
+    }
+    return sum;
+  }
+  for (std::int64_t i = begin; i < end; ++i) {
+    const double value = std::abs(static_cast<double>(values[i]));
+    if (std::isinf(p)) {
+      sum = std::isnan(value) ? value : (value > sum ? value : sum);
+    } else {
+      sum += std::pow(value, p);
+    }
+    if (std::isnan(sum)) {
+      return sum;
+    }
+  }
+  return sum;
+}
+
+double combine(double a, double b, double p) {
+  if (!std::isinf(p)) {
+    return a + b;
+  }
+  return std::isnan(a) || std::isnan(b) ? std::numeric_limits<double>::quiet_NaN() : std::max(a, b);
+}
+
+/// sum |x|^p (or max |x|) of each tensor.
+std::vector<double> power_sums(const NamedTensors& tensors, double p) {
+  const std::vector<Chunk> chunks = make_chunks(tensors);
+  std::vector<double> partial(chunks.size());
+  for_each_chunk(chunks, [&](std::size_t index, const Chunk& chunk) {
+    partial[index] =
+        power_sum(tensors[chunk.tensor].second.data_ptr<float>(), chunk.begin, chunk.end, p);
+  });
+  std::vector<double> sums(tensors.size());
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    double& sum = sums[chunks[i].tensor];
+    sum = combine(sum, partial[i], p);
+  }
+  return sums;
+}
+
+double root(double power_sum, double p) {
+  return std::isinf(p) ? power_sum
+                       : (p == 2.0 ? std::sqrt(power_sum) : std::pow(power_sum, 1.0 / p));
+}
+
+/// torch.nn.utils.clip_grad_norm_'s factor.
+double clip_scale(double norm, double limit) {
+  return std::min(limit / (norm + 1e-6), 1.0);
+}
+
+struct Update {
+  float lr, momentum, weight_decay, gradient_scale, gradient_limit;
+  bool nesterov;
+};
+
+void update(float* __restrict p,
+            float* __restrict v,
+            const float* __restrict g,
+            std::int64_t begin,
+            std::int64_t end,
+            const Update& u) {
+  for (std::int64_t i = begin; i < end; ++i) {
+    const float clipped = std::clamp(g[i] * u.gradient_scale, -u.gradient_limit, u.gradient_limit);
+    const float gradient = clipped + u.weight_decay * p[i];
+    v[i] = u.momentum * v[i] + gradient;
+    p[i] -= u.lr * (u.nesterov ? gradient + u.momentum * v[i] : v[i]);
+  }
+}
+
+}  // namespace
+
+bool is_norm_parameter(const std::string& name) {
+  static const std::regex pattern(R"((^|.*\.)(norm|bn)[0-9]*\.(weight|bias))");
+  return std::regex_match(name, pattern);
+}
+
+Sgd::Sgd(const torch::nn::Module& model, SgdOptions options) : options_(options) {
+  DETFORGE_CHECK(options_.clip.norm_type >= 1,
+                 "gradient clipping by the " + std::to_string(options_.clip.norm_type) + "-norm",
+                 "set SOLVER.CLIP_GRADIENTS.NORM_TYPE to 1 or more");
+  DETFORGE_CHECK(!options_.nesterov || options_.momentum > 0, "Nesterov's method without momentum",
+                 "set SOLVER.MOMENTUM above 0 or SOLVER.NESTEROV to False");
+  std::unordered_set<const void*> seen;
+  for (const auto& item : model.named_parameters()) {
+    const Tensor& parameter = item.value();
+    if (!parameter.requires_grad() || !seen.insert(parameter.unsafeGetTensorImpl()).second) {
+      continue;
+    }
+    DETFORGE_CHECK(parameter.device().is_cpu() && parameter.scalar_type() == at::kFloat &&
+                       parameter.is_non_overlapping_and_dense(),
+                   "parameter " + item.key() + " is not a dense f32 tensor on the CPU",
+                   "keep the model in FP32 on the CPU");
+    const bool is_bias = item.key() == "bias" || item.key().ends_with(".bias");
+    double weight_decay =
+        is_norm_parameter(item.key()) ? options_.weight_decay_norm : options_.weight_decay;
+    if (is_bias && options_.weight_decay_bias >= 0) {
+      weight_decay = options_.weight_decay_bias;
+    }
+    slots_.push_back({item.key(), parameter, at::zeros_like(parameter.detach()), weight_decay,
+                      is_bias ? options_.bias_lr_factor : 1.0});
+  }
+  DETFORGE_CHECK(!slots_.empty(), "the model has no trainable parameter",
+                 "lower MODEL.BACKBONE.FREEZE_AT");
+}
+
+void Sgd::zero_grad() {
+  for (Slot& slot : slots_) {
+    slot.parameter.mutable_grad() = Tensor();
+  }
+}
+
+/// Gradients with the memory layout of their parameters.
+NamedTensors Sgd::gradients() const {
+  NamedTensors result;
+  for (const Slot& slot : slots_) {
+    const Tensor& gradient = slot.parameter.grad();
+    DETFORGE_CHECK(gradient.defined(), "parameter " + slot.name + " got no gradient",
+                   "this is a bug in the model: every loss must reach every trainable parameter");
+    const bool same_layout = gradient.strides() == slot.parameter.strides();
+    result.emplace_back(slot.name, same_layout
+                                       ? gradient
+                                       : at::empty_like(slot.parameter.detach()).copy_(gradient));
+  }
+  return result;
+}
+
+double Sgd::gradient_norm() const {
+  double sum = 0;
+  for (const double part : power_sums(gradients(), 2.0)) {
+    sum += part;
+  }
+  return std::sqrt(sum);
+}
+
+/// One factor per parameter.
+std::vector<double> Sgd::clip_scales(const NamedTensors& gradients) const {
+  const GradientClipOptions& clip = options_.clip;
+  std::vector<double> scales(gradients.size(), 1.0);
+  if (clip.type != GradientClipOptions::Type::kNorm &&
+      clip.type != GradientClipOptions::Type::kFullModel) {
+    return scales;
+  }
+  const std::vector<double> sums = power_sums(gradients, clip.norm_type);
+  if (clip.type == GradientClipOptions::Type::kFullModel) {
+    double total = 0;
+    for (const double sum : sums) {
+      total = combine(total, sum, clip.norm_type);
+    }
+    std::fill(scales.begin(), scales.end(), clip_scale(root(total, clip.norm_type), clip.value));
+    return scales;
+  }
+  std::transform(sums.begin(), sums.end(), scales.begin(),
+                 [&](double sum) { return clip_scale(root(sum, clip.norm_type), clip.value); });
+  return scales;
+}
+
+void Sgd::step(double lr) {
+  const NamedTensors grads = gradients();
+  const std::vector<double> scales = clip_scales(grads);
+  const bool by_value = options_.clip.type == GradientClipOptions::Type::kValue;
+  const double limit = by_value ? options_.clip.value : std::numeric_limits<double>::infinity();
+  for_each_chunk(make_chunks(grads), [&](std::size_t, const Chunk& chunk) {
+    const Slot& slot = slots_[chunk.tensor];
+    update(slot.parameter.data_ptr<float>(), slot.momentum.data_ptr<float>(),
+           grads[chunk.tensor].second.data_ptr<float>(), chunk.begin, chunk.end,
+           {.lr = static_cast<float>(lr * slot.lr_factor),
+            .momentum = static_cast<float>(options_.momentum),
+            .weight_decay = static_cast<float>(slot.weight_decay),
+            .gradient_scale = static_cast<float>(scales[chunk.tensor]),
+            .gradient_limit = static_cast<float>(limit),
+            .nesterov = options_.nesterov});
+  });
+}
+
+NamedTensors Sgd::parameters() const {
+  NamedTensors result;
+  for (const Slot& slot : slots_) {
+    result.emplace_back(slot.name, slot.parameter);
+  }
+  return result;
+}
+
+NamedTensors Sgd::state() const {
+  NamedTensors result;
+  for (const Slot& slot : slots_) {
+    result.emplace_back(slot.name, slot.momentum);
+  }
+  return result;
+}
+
+void Sgd::load_state(const NamedTensors& state) {
+  const std::map<std::string, Tensor> by_name(state.begin(), state.end());
+  DETFORGE_CHECK(by_name.size() == slots_.size(),
+                 "the saved optimizer has " + std::to_string(by_name.size()) +
+                     " parameters, this model trains " + std::to_string(slots_.size()),
+                 "resume with the configuration of the saved run, or start anew with --init");
+  for (Slot& slot : slots_) {
+    const auto found = by_name.find(slot.name);
+    DETFORGE_CHECK(found != by_name.end() && found->second.sizes() == slot.momentum.sizes(),
+                   "the saved optimizer does not fit parameter " + slot.name,
+                   "resume with the configuration of the saved run, or start anew with --init");
+    slot.momentum.copy_(found->second);
+  }
+}
+
+}  // namespace detforge
