@@ -23,8 +23,12 @@ Table make_table(float mean, float std) {
 
 }  // namespace
 
-void normalise_into(const Image& image, float* chw, std::int64_t padded_h, std::int64_t padded_w,
-                    const std::array<float, 3>& mean, const std::array<float, 3>& std) {
+void normalise_into(const Image& image,
+                    float* chw,
+                    std::int64_t padded_h,
+                    std::int64_t padded_w,
+                    const std::array<float, 3>& mean,
+                    const std::array<float, 3>& std) {
   DETFORGE_CHECK(image.height <= padded_h && image.width <= padded_w,
                  fmt::format("image of {}x{} does not fit into a batch of {}x{}", image.height,
                              image.width, padded_h, padded_w),

@@ -7,10 +7,10 @@
 
 namespace detforge {
 
-/// Bilinear resampling equal to Pillow's `Image.resize(size, BILINEAR)` bit for bit: a triangle filter that
-/// widens when it shrinks (antialiasing), horizontal pass then vertical, 22-bit fixed-point weights, rounding
-/// to 8 bits after each pass. An unchanged axis is not filtered. Any positive sizes.
-/// Throws Error if a size is not positive.
+/// Bilinear resampling equal to Pillow's `Image.resize(size, BILINEAR)` bit for bit: a triangle
+/// filter that widens when it shrinks (antialiasing), horizontal pass then vertical, 22-bit
+/// fixed-point weights, rounding to 8 bits after each pass. An unchanged axis is not filtered. Any
+/// positive sizes. Throws Error if a size is not positive.
 Image resize_bilinear(const Image& image, ImageSize size);
 
 /// One plane of bytes, for label maps and masks.
@@ -19,15 +19,18 @@ struct LabelMap {
   std::vector<std::uint8_t> values;  ///< height * width, row-major
 };
 
-/// Nearest neighbour, equal to Pillow's `Image.resize(size, NEAREST)`. Throws Error if a size is not positive.
+/// Nearest neighbour, equal to Pillow's `Image.resize(size, NEAREST)`. Throws Error if a size is
+/// not positive.
 LabelMap resize_nearest(const LabelMap& map, ImageSize size);
 
-/// Detectron2's ResizeShortestEdge.get_output_shape: the shorter edge becomes `short_edge`, unless the longer
-/// one would exceed `max_size`; then that becomes `max_size`. Aspect ratio kept, halves rounded up.
+/// Detectron2's ResizeShortestEdge.get_output_shape: the shorter edge becomes `short_edge`, unless
+/// the longer one would exceed `max_size`; then that becomes `max_size`. Aspect ratio kept, halves
+/// rounded up.
 ImageSize shortest_edge_size(ImageSize size, std::int64_t short_edge, std::int64_t max_size);
 
 namespace resize_detail {
-/// The same result without SIMD instructions: for other processors, and for the test that compares both.
+/// The same result without SIMD instructions: for other processors, and for the test that compares
+/// both.
 Image resize_bilinear_portable(const Image& image, ImageSize size);
 }  // namespace resize_detail
 
