@@ -1,0 +1,143 @@
+#include "detforge/models/blocks.h"
+
+#include <torch/types.h>
+
+#include "detforge/core/error.h"
+#include "detforge/ops/fold_norm.h"
+
+namespace detforge {
+namespace {
+
+constexpr double kNormEps = 1e-5;
+constexpr double kBnMomentum = 0.1;
+constexpr std::int64_t kGnGroups = 32;
+
+// In place on the norm's output, which no norm's backward reads.
+Tensor add_and_activate_(Tensor output, const Tensor& residual, Activation activation, double leaky_slope) {
+  if (residual.defined()) {
+    output.add_(residual);
+  }
+  switch (activation) {
+    case Activation::kNone:
+      return output;
+    case Activation::kRelu:
+      return output.relu_();
+    case Activation::kLeakyRelu:
+      return at::leaky_relu_(output, leaky_slope);
+  }
+  throw Error("unknown activation", "use none, ReLU or leaky ReLU");
+}
+
+Conv2dOptions conv_options(const ConvLayerOptions& o, Activation activation) {
+  return {.stride = {o.stride, o.stride}, .padding = {o.padding, o.padding}, .dilation = {o.dilation, o.dilation},
+          .groups = o.groups, .activation = activation};
+}
+
+}  // namespace
+
+NormImpl::NormImpl(NormType type, std::int64_t channels) : type_(type) {
+  DETFORGE_CHECK(type != NormType::kNone, "there is no norm layer of type none", "leave the norm out instead");
+  DETFORGE_CHECK(type != NormType::kGn || channels % kGnGroups == 0,
+                 "group norm needs a multiple of 32 channels, got " + std::to_string(channels),
+                 "change the number of channels or use another NORM");
+  const Tensor ones = torch::ones({channels});
+  const Tensor zeros = torch::zeros({channels});
+  if (type == NormType::kFrozenBn) {
+    weight_ = register_buffer("weight", ones.clone());
+    bias_ = register_buffer("bias", zeros.clone());
+    running_mean_ = register_buffer("running_mean", zeros.clone());
+    running_var_ = register_buffer("running_var", ones - kNormEps);  // the identity, exactly
+    return;
+  }
+  weight_ = register_parameter("weight", ones.clone());
+  bias_ = register_parameter("bias", zeros.clone());
+  if (type == NormType::kBn) {
+    running_mean_ = register_buffer("running_mean", zeros.clone());
+    running_var_ = register_buffer("running_var", ones.clone());
+  }
+}
+
+bool NormImpl::is_affine(const Tensor& input) const {
+  if (type_ == NormType::kBn) {
+    return !is_training() || input.numel() == 0;  // no pixel, no statistics: they stay as they are
+  }
+  return type_ == NormType::kFrozenBn;
+}
+
+std::pair<Tensor, Tensor> NormImpl::fold(const Tensor& conv_weight, const Tensor& conv_bias) const {
+  FoldedConv folded = fold_frozen_norm(conv_weight, conv_bias,
+                                       {.gamma = weight_, .beta = bias_, .running_mean = running_mean_,
+                                        .running_var = running_var_, .eps = kNormEps});
+  return {folded.weight, folded.bias};
+}
+
+Tensor NormImpl::forward(const Tensor& input) {
+  if (type_ == NormType::kGn) {
+    return at::group_norm(input, kGnGroups, weight_, bias_, kNormEps);
+  }
+  const bool use_batch = type_ == NormType::kBn && is_training();
+  return at::batch_norm(input, weight_, bias_, running_mean_, running_var_, use_batch, kBnMomentum, kNormEps,
+                        /*cudnn_enabled=*/true);
+}
+
+ConvLayerImpl::ConvLayerImpl(const ConvLayerOptions& options) : options_(options) {
+  DETFORGE_CHECK(options.in_channels > 0 && options.out_channels > 0 && options.groups > 0 &&
+                     options.in_channels % options.groups == 0 && options.out_channels % options.groups == 0,
+                 "a convolution from " + std::to_string(options.in_channels) + " to " +
+                     std::to_string(options.out_channels) + " channels in " + std::to_string(options.groups) +
+                     " groups is impossible",
+                 "make both numbers of channels positive multiples of the groups");
+  weight_ = register_parameter("weight", torch::zeros({options.out_channels, options.in_channels / options.groups,
+                                                       options.kernel, options.kernel}));
+  if (options.norm == NormType::kNone) {
+    bias_ = register_parameter("bias", torch::zeros({options.out_channels}));
+  } else {
+    norm_ = register_module("norm", Norm(options.norm, options.out_channels));
+  }
+}
+
+Tensor ConvLayerImpl::forward(const Tensor& input, const Tensor& residual) {
+  if (norm_.is_empty()) {
+    return conv2d(input, weight_, bias_, conv_options(options_, options_.activation), residual);
+  }
+  if (norm_->is_affine(input)) {
+    const auto [weight, bias] = norm_->fold(weight_, bias_);
+    return conv2d(input, weight, bias, conv_options(options_, options_.activation), residual);
+  }
+  const Conv2dOptions plain = conv_options(options_, Activation::kNone);
+  return add_and_activate_(norm_->forward(conv2d(input, weight_, {}, plain)), residual, options_.activation,
+                           plain.leaky_slope);
+}
+
+void ConvLayerImpl::initialize(std::uint64_t key) {
+  fill_weight_(weight_, options_.init, key);
+  if (bias_.defined()) {
+    const torch::NoGradGuard no_grad;
+    bias_.fill_(options_.init.bias);
+  }
+}
+
+LinearLayerImpl::LinearLayerImpl(const LinearLayerOptions& options) : options_(options) {
+  DETFORGE_CHECK(options.in_features > 0 && options.out_features > 0,
+                 "a linear layer from " + std::to_string(options.in_features) + " to " +
+                     std::to_string(options.out_features) + " features is impossible",
+                 "make both positive");
+  weight_ = register_parameter("weight", torch::zeros({options.out_features, options.in_features}));
+  bias_ = register_parameter("bias", torch::zeros({options.out_features}));
+}
+
+Tensor LinearLayerImpl::forward(const Tensor& input) { return linear(input, weight_, bias_, options_.activation); }
+
+void LinearLayerImpl::initialize(std::uint64_t key) {
+  fill_weight_(weight_, options_.init, key);
+  const torch::NoGradGuard no_grad;
+  bias_.fill_(options_.init.bias);
+}
+
+void freeze_parameters(torch::nn::Module& module) {
+  for (Tensor& parameter : module.parameters()) {
+    parameter.set_requires_grad(false);
+  }
+}
+
+}  // namespace detforge

@@ -1,0 +1,165 @@
+#include "detforge/models/rcnn/rpn.h"
+
+#include <torch/types.h>
+
+#include "detforge/core/error.h"
+
+namespace detforge {
+namespace {
+
+constexpr WeightInit kHeadInit{.kind = WeightInit::Kind::kNormal, .std = 0.01};
+
+std::vector<std::int64_t> strides_of(const std::vector<FeatureSpec>& features, const std::vector<std::size_t>& inputs) {
+  std::vector<std::int64_t> strides;
+  for (const std::size_t input : inputs) {
+    strides.push_back(features[input].stride);
+  }
+  return strides;
+}
+
+std::int64_t common_channels(const std::vector<FeatureSpec>& features, const std::vector<std::size_t>& inputs) {
+  DETFORGE_CHECK(!inputs.empty(), "the RPN has no feature maps", "set MODEL.RPN.IN_FEATURES");
+  for (const std::size_t input : inputs) {
+    DETFORGE_CHECK(features[input].channels == features[inputs.front()].channels,
+                   "the RPN's feature maps have different numbers of channels", "choose maps of a feature pyramid");
+  }
+  return features[inputs.front()].channels;
+}
+
+// [N,A*D,H,W] -> [N,H*W*A,D]
+Tensor anchors_last(const Tensor& map, std::int64_t per_anchor) {
+  const std::int64_t anchors = map.size(1) / per_anchor;
+  return map.view({map.size(0), anchors, per_anchor, map.size(2), map.size(3)})
+      .permute({0, 3, 4, 1, 2})
+      .reshape({map.size(0), map.size(2) * map.size(3) * anchors, per_anchor});
+}
+
+Tensor inside_image(const Tensor& boxes, ImageSize size, double threshold) {
+  return (boxes.select(1, 0) >= -threshold)
+      .logical_and(boxes.select(1, 1) >= -threshold)
+      .logical_and(boxes.select(1, 2) < static_cast<double>(size.width) + threshold)
+      .logical_and(boxes.select(1, 3) < static_cast<double>(size.height) + threshold);
+}
+
+template <typename Member>
+Tensor concatenate(const std::vector<LevelPredictions>& levels, Member member, std::int64_t dim) {
+  std::vector<Tensor> parts;
+  for (const LevelPredictions& level : levels) {
+    parts.push_back(level.*member);
+  }
+  return torch::cat(parts, dim);
+}
+
+}  // namespace
+
+RpnHeadImpl::RpnHeadImpl(const RpnHeadOptions& options) {
+  DETFORGE_CHECK(!options.conv_dims.empty(), "the RPN head has no convolution", "set MODEL.RPN.CONV_DIMS [-1]");
+  std::int64_t channels = options.in_channels;
+  torch::nn::Module* owner = this;
+  if (options.conv_dims.size() > 1) {
+    owner = register_module("conv", std::make_shared<torch::nn::Module>("conv")).get();
+  }
+  for (std::size_t i = 0; i < options.conv_dims.size(); ++i) {
+    const std::int64_t out = options.conv_dims[i] == -1 ? channels : options.conv_dims[i];
+    const std::string name = owner == this ? "conv" : "conv" + std::to_string(i);
+    convs_.push_back(owner->register_module(name, ConvLayer(ConvLayerOptions{
+        .in_channels = channels, .out_channels = out, .kernel = 3, .padding = 1, .activation = Activation::kRelu,
+        .init = kHeadInit})));
+    channels = out;
+  }
+  objectness_logits_ = register_module("objectness_logits", ConvLayer(ConvLayerOptions{
+      .in_channels = channels, .out_channels = options.anchors_per_cell, .init = kHeadInit}));
+  anchor_deltas_ = register_module("anchor_deltas", ConvLayer(ConvLayerOptions{
+      .in_channels = channels, .out_channels = options.anchors_per_cell * 4, .init = kHeadInit}));
+}
+
+std::vector<RpnHeadImpl::Output> RpnHeadImpl::forward(const std::vector<Tensor>& features) {
+  std::vector<Output> outputs;
+  for (Tensor x : features) {
+    for (ConvLayer& conv : convs_) {
+      x = conv->forward(x);
+    }
+    outputs.push_back({objectness_logits_->forward(x), anchor_deltas_->forward(x)});
+  }
+  return outputs;
+}
+
+RpnImpl::RpnImpl(const RpnOptions& options, const std::vector<FeatureSpec>& features)
+    : options_(options),
+      inputs_(find_features(features, options.in_features)),
+      anchor_generator_(options.anchors, strides_of(features, inputs_)),
+      box_coder_(options.box_weights),
+      matcher_(options.matcher) {
+  options_.train.reject_non_finite = true;
+  head_ = register_module("rpn_head", RpnHead(RpnHeadOptions{.in_channels = common_channels(features, inputs_),
+                                                 .anchors_per_cell = anchor_generator_.anchors_per_cell(),
+                                                 .conv_dims = options.conv_dims}));
+}
+
+RpnImpl::Output RpnImpl::forward(const ImageBatch& images, const std::vector<Tensor>& features) {
+  std::vector<Tensor> maps;
+  std::vector<ImageSize> sizes;
+  for (const std::size_t input : inputs_) {
+    maps.push_back(features.at(input));
+    sizes.push_back({maps.back().size(2), maps.back().size(3)});
+  }
+  const std::vector<Tensor> anchors = anchor_generator_.grid(sizes);
+  const std::vector<RpnHeadImpl::Output> predictions = head_->forward(maps);
+  Output output;
+  for (std::size_t level = 0; level < maps.size(); ++level) {
+    output.levels.push_back({.logits = anchors_last(predictions[level].logits, 1).squeeze(2),
+                             .deltas = anchors_last(predictions[level].deltas, 4),
+                             .anchors = anchors[level].to(maps[level].device())});
+  }
+  output.proposals =
+      find_top_proposals(output.levels, images, box_coder_, is_training() ? options_.train : options_.test);
+  return output;
+}
+
+AnchorTargets RpnImpl::label_anchors(const Tensor& anchors, const ImageBatch& images, std::size_t index,
+                                     const Targets& targets) const {
+  const Matches matches = matcher_.match_boxes(targets.boxes, anchors);
+  Tensor candidates = matches.labels;
+  if (options_.boundary_threshold >= 0) {
+    const Tensor inside = inside_image(anchors, images.sizes[index], options_.boundary_threshold);
+    candidates = torch::where(inside, candidates, torch::full_like(candidates, -1));
+  }
+  const SampledIndices sampled = subsample_labels(
+      candidates, options_.sampling,
+      Rng(images.rng_keys.at(index), RngPurpose::kAnchorSampling));
+  AnchorTargets result{.labels = torch::full_like(candidates, -1), .boxes = torch::zeros_like(anchors)};
+  result.labels.index_fill_(0, sampled.positive, 1).index_fill_(0, sampled.negative, 0);
+  if (targets.boxes.size(0) > 0) {
+    result.boxes = targets.boxes.index_select(0, matches.gt_index);
+  }
+  return result;
+}
+
+LossMap RpnImpl::losses(const Output& output, const ImageBatch& images, const std::vector<Targets>& targets) const {
+  const Tensor anchors = concatenate(output.levels, &LevelPredictions::anchors, 0);
+  std::vector<Tensor> labels;
+  std::vector<Tensor> gt_boxes;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const AnchorTargets target = label_anchors(anchors, images, i, targets[i]);
+    labels.push_back(target.labels);
+    gt_boxes.push_back(target.boxes);
+  }
+  const Tensor all_labels = torch::cat(labels);  // [N * R], like the predictions below
+  const Tensor positive = (all_labels == 1).nonzero().squeeze(1);
+  const Tensor used = (all_labels >= 0).nonzero().squeeze(1);
+  const Tensor logits = concatenate(output.levels, &LevelPredictions::logits, 1).reshape({-1});
+  const Tensor deltas = concatenate(output.levels, &LevelPredictions::deltas, 1).reshape({-1, 4});
+
+  const Tensor cls_loss = sigmoid_bce_loss_sum(logits.index_select(0, used),
+                                               all_labels.index_select(0, used).to(torch::kFloat));
+  const Tensor loc_loss = box_regression_loss_sum(
+      {.deltas = deltas.index_select(0, positive),
+       .reference = anchors.index_select(0, positive.remainder(anchors.size(0))),
+       .gt_boxes = torch::cat(gt_boxes).index_select(0, positive)},
+      box_coder_, options_.box_loss);
+  const double normalizer = static_cast<double>(options_.sampling.batch_size) * static_cast<double>(targets.size());
+  return {{"loss_rpn_cls", cls_loss * (options_.loss_weight / normalizer)},
+          {"loss_rpn_loc", loc_loss * (options_.loss_weight * options_.box_loss_weight / normalizer)}};
+}
+
+}  // namespace detforge
