@@ -1,0 +1,465 @@
+#include "detforge/data/coco_json.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include "detforge/core/error.h"
+#include "detforge/data/rle.h"
+
+namespace detforge {
+namespace {
+
+namespace od = simdjson::ondemand;
+
+constexpr std::string_view kIdAdvice = "ids are integers from -2^63 to 2^63-1, not text and not 1.0; write the file anew";
+
+/// The text of a scalar, without the white space behind it.
+std::string_view token_of(od::value& value) {
+  std::string_view token = value.raw_json_token();
+  while (!token.empty() && static_cast<unsigned char>(token.back()) <= ' ') {
+    token.remove_suffix(1);
+  }
+  return token.substr(0, 40);
+}
+
+bool is_null(od::value& value) { return token_of(value) == "null"; }
+
+std::int64_t read_id(od::value& value, std::string_view key) {
+  std::int64_t id = 0;
+  if (value.get_int64().get(id) == simdjson::SUCCESS) {
+    return id;
+  }
+  throw Error(fmt::format("{} is {}, not a 64-bit integer", key, token_of(value)), std::string(kIdAdvice))
+      .at(__FILE__, __LINE__);
+}
+
+/// Any JSON number, and what Python writes for numbers that JSON does not have.
+double read_number(od::value& value, std::string_view key) {
+  double number = 0;
+  if (value.get_double().get(number) == simdjson::SUCCESS) {
+    return number;
+  }
+  const std::string token(token_of(value));
+  if (token == "NaN" || token == "null") {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  char* end = nullptr;
+  number = std::strtod(token.c_str(), &end);  // Infinity, and numbers beyond double such as 1e999
+  DETFORGE_CHECK(!token.empty() && *end == '\0', fmt::format("{} is {}, not a number", key, token),
+                 "numbers stand without quotes");
+  return number;
+}
+
+std::int64_t read_size(od::value& value, std::string_view key) {
+  if (is_null(value)) {
+    return 0;
+  }
+  const double number = read_number(value, key);
+  DETFORGE_CHECK(number >= 0 && number <= INT32_MAX && number == std::floor(number),
+                 fmt::format("{} is {}, not a size in pixels", key, number), "write the image's size as a whole number");
+  return static_cast<std::int64_t>(number);
+}
+
+bool read_flag(od::value& value, std::string_view key) {
+  bool flag = false;
+  if (value.get_bool().get(flag) == simdjson::SUCCESS) {
+    return flag;
+  }
+  const double number = read_number(value, key);
+  DETFORGE_CHECK(number == 0 || number == 1, fmt::format("{} is {}", key, number), "write 0 or 1");
+  return number == 1;
+}
+
+class CocoReader {
+ public:
+  CocoReader(bool keep_segmentation, CheckReport& report) : keep_segmentation_(keep_segmentation), report_(report) {}
+  void read(od::document& document);
+  CocoTables take() { return std::move(tables_); }
+
+ private:
+  void read_list(std::string_view key, od::value& value, void (CocoReader::*read_record)(od::object));
+  void read_image(od::object object);
+  void read_category(od::object object);
+  void read_annotation(od::object object);
+  void read_box(od::value& value);
+  void read_segmentation(od::value& value);
+  void read_polygons(od::array parts);
+  void read_rle(od::object object);
+  void keep_rle(std::vector<std::uint32_t> runs, ImageSize size);
+
+  void finish_masks();
+  void finish_parts();
+  double mask_area() const;
+  Box mask_box() const;
+  CheckExample example(std::string detail = {}) const;
+
+  const bool keep_segmentation_;
+  CheckReport& report_;
+  CocoTables tables_;
+  CocoAnnotation current_;
+  bool current_has_image_ = false, current_has_category_ = false;
+  std::string rle_problem_;
+  std::int64_t index_ = 0;
+  bool has_images_ = false, has_annotations_ = false, has_categories_ = false;
+};
+
+void CocoReader::read(od::document& document) {
+  for (auto field : document.get_object()) {
+    const std::string_view key = field.unescaped_key();
+    od::value value = field.value();
+    if (key == "images") {
+      has_images_ = true;
+      read_list("image", value, &CocoReader::read_image);
+    } else if (key == "annotations") {
+      has_annotations_ = true;
+      read_list("annotation", value, &CocoReader::read_annotation);
+    } else if (key == "categories") {
+      has_categories_ = true;
+      read_list("category", value, &CocoReader::read_category);
+    }
+  }
+  DETFORGE_CHECK(has_images_ && has_annotations_ && has_categories_,
+                 fmt::format("the file has no \"{}\"", !has_images_        ? "images"
+                                                       : !has_annotations_ ? "annotations"
+                                                                           : "categories"),
+                 "give a COCO instances file: {\"images\": [...], \"annotations\": [...], \"categories\": [...]}");
+}
+
+void CocoReader::read_list(std::string_view key, od::value& value, void (CocoReader::*read_record)(od::object)) {
+  index_ = 0;
+  for (auto item : value.get_array()) {
+    try {
+      (this->*read_record)(item.get_object());
+    } catch (Error& error) {
+      const bool has_id = key == "annotation" && current_.has_id;
+      error.add_where(has_id ? fmt::format("annotation {} (number {} in the file)", current_.id, index_)
+                             : fmt::format("{} number {} in the file", key, index_));
+      throw;
+    }
+    ++index_;
+  }
+}
+
+void CocoReader::read_image(od::object object) {
+  CocoImage image;
+  bool has_id = false;
+  for (auto field : object) {
+    const od::raw_json_string key = field.key();
+    od::value value = field.value();
+    if (key == "id") {
+      image.id = read_id(value, "id");
+      has_id = true;
+    } else if (key == "file_name" && !is_null(value)) {
+      const std::string_view name = value.get_string();
+      image.name_begin = tables_.names.size();
+      image.name_length = static_cast<std::uint32_t>(name.size());
+      tables_.names += name;
+    } else if (key == "height") {
+      image.size.height = read_size(value, "height");
+    } else if (key == "width") {
+      image.size.width = read_size(value, "width");
+    }
+  }
+  DETFORGE_CHECK(has_id, "the image has no \"id\"", "give each image an id of its own");
+  tables_.images.push_back(image);
+}
+
+void CocoReader::read_category(od::object object) {
+  CocoCategory category;
+  bool has_id = false;
+  for (auto field : object) {
+    const od::raw_json_string key = field.key();
+    od::value value = field.value();
+    if (key == "id") {
+      category.id = read_id(value, "id");
+      has_id = true;
+    } else if (key == "name") {
+      category.name = std::string_view(value.get_string());
+    }
+  }
+  DETFORGE_CHECK(has_id && !category.name.empty(), fmt::format("the category has no \"{}\"", has_id ? "name" : "id"),
+                 "give each category an id and a name");
+  tables_.categories.push_back(std::move(category));
+}
+
+void CocoReader::read_annotation(od::object object) {
+  current_ = {};
+  current_.file_index = index_;
+  current_.first_part = tables_.parts.size();
+  current_has_image_ = current_has_category_ = false;
+  rle_problem_.clear();
+  for (auto field : object) {
+    const od::raw_json_string key = field.key();
+    od::value value = field.value();
+    if (key == "id") {
+      current_.has_id = !is_null(value);
+      current_.id = current_.has_id ? read_id(value, "id") : 0;
+    } else if (key == "image_id") {
+      current_.image_id = read_id(value, "image_id");
+      current_has_image_ = true;
+    } else if (key == "category_id") {
+      current_.category_id = read_id(value, "category_id");
+      current_has_category_ = true;
+    } else if (key == "bbox") {
+      read_box(value);
+    } else if (key == "area") {
+      current_.area = read_number(value, "area");
+      current_.has_area = std::isfinite(current_.area);
+    } else if (key == "iscrowd") {
+      current_.has_iscrowd = !is_null(value);
+      current_.is_crowd = current_.has_iscrowd && read_flag(value, "iscrowd");
+    } else if (key == "segmentation") {
+      read_segmentation(value);
+    }
+  }
+  DETFORGE_CHECK(current_has_image_ && current_has_category_,
+                 fmt::format("the annotation has no \"{}\"", current_has_image_ ? "category_id" : "image_id"),
+                 "each annotation needs image_id and category_id");
+  finish_masks();
+  tables_.annotations.push_back(current_);
+}
+
+void CocoReader::read_box(od::value& value) {
+  if (is_null(value)) {
+    return;
+  }
+  std::size_t numbers = 0;
+  for (auto element : value.get_array()) {
+    od::value number = element.value();
+    const double x = read_number(number, "bbox");
+    if (numbers < current_.box_xywh.size()) {
+      current_.box_xywh[numbers] = x;
+    }
+    ++numbers;
+  }
+  // An empty list is a box that has the wrong number of values, not a box that is missing.
+  current_.box_numbers = numbers == 0 ? 255 : static_cast<std::uint8_t>(std::min<std::size_t>(numbers, 254));
+}
+
+void CocoReader::read_segmentation(od::value& value) {
+  const od::json_type type = value.type();
+  if (type == od::json_type::array) {
+    current_.has_segmentation = true;
+    read_polygons(value.get_array());
+  } else if (type == od::json_type::object) {
+    current_.has_segmentation = true;
+    try {
+      read_rle(value.get_object());
+    } catch (Error& error) {
+      rle_problem_ = error.message();
+    }
+  } else {
+    DETFORGE_CHECK(is_null(value), fmt::format("segmentation is {}", token_of(value)),
+                   "write a list of polygons, or an RLE {\"size\": [height, width], \"counts\": ...}");
+  }
+}
+
+void CocoReader::read_polygons(od::array parts) {
+  bool flat = false;  // one polygon without the outer list, as some converters write it
+  const auto begin_part = [this] { tables_.parts.push_back({tables_.coordinates.size(), 0}); };
+  const auto push = [this](od::value& value) {
+    tables_.coordinates.push_back(read_number(value, "segmentation"));
+    ++tables_.parts.back().count;
+  };
+  for (auto part : parts) {
+    od::value value = part.value();
+    if (value.type() != od::json_type::array) {
+      if (!std::exchange(flat, true)) {
+        begin_part();
+      }
+      push(value);
+      continue;
+    }
+    begin_part();
+    for (auto element : value.get_array()) {
+      od::value number = element.value();
+      push(number);
+    }
+  }
+}
+
+void CocoReader::read_rle(od::object object) {
+  std::vector<std::int64_t> size;
+  std::vector<std::uint32_t> runs;
+  std::string text;
+  for (auto field : object) {
+    const od::raw_json_string key = field.key();
+    od::value value = field.value();
+    if (key == "size") {
+      for (auto element : value.get_array()) {
+        od::value number = element.value();
+        size.push_back(read_size(number, "size of the RLE"));
+      }
+    } else if (key == "counts" && value.type() == od::json_type::array) {
+      for (auto element : value.get_array()) {
+        od::value number = element.value();
+        const double run = read_number(number, "counts");
+        DETFORGE_CHECK(run >= 0 && run <= UINT32_MAX && run == std::floor(run),
+                       fmt::format("run {} of the RLE is {}", runs.size(), run), "");
+        runs.push_back(static_cast<std::uint32_t>(run));
+      }
+    } else if (key == "counts") {
+      text = std::string_view(value.get_string());
+    }
+  }
+  DETFORGE_CHECK(size.size() == 2, fmt::format("the RLE's size has {} numbers", size.size()), "");
+  if (!text.empty()) {
+    runs = decode_rle_counts(text);
+  }
+  check_rle(runs, {size[0], size[1]});
+  keep_rle(std::move(runs), {size[0], size[1]});
+}
+
+void CocoReader::keep_rle(std::vector<std::uint32_t> runs, ImageSize size) {
+  current_.rle = static_cast<std::int32_t>(tables_.rles.size());
+  tables_.rles.push_back({tables_.counts.size(), static_cast<std::uint32_t>(runs.size()), size});
+  tables_.counts.insert(tables_.counts.end(), runs.begin(), runs.end());
+}
+
+CheckExample CocoReader::example(std::string detail) const {
+  return {.index = index_,
+          .id = current_.has_id ? std::optional(current_.id) : std::nullopt,
+          .image_id = current_.image_id,
+          .detail = std::move(detail)};
+}
+
+/// Reports what is wrong with the mask, takes missing area and box from it, and drops it if it is not kept.
+void CocoReader::finish_masks() {
+  bool drop = false;
+  if (!current_.has_segmentation) {
+    drop |= report_.add(CheckKind::kMissingSegmentation, [&] { return example(); }) == CheckAction::kDrop;
+  } else if (!rle_problem_.empty()) {
+    drop |= report_.add(CheckKind::kRleMalformed, [&] { return example(rle_problem_); }) == CheckAction::kDrop;
+  } else if (current_.rle < 0) {
+    finish_parts();
+    drop |= !current_.usable;
+  } else if (mask_area() == 0) {
+    drop |= report_.add(CheckKind::kMaskInvalid, [&] { return example("the RLE has no pixel set"); }) ==
+            CheckAction::kDrop;
+  }
+  const bool has_mask = current_.part_count > 0 || (current_.rle >= 0 && mask_area() > 0);
+  if (current_.box_numbers == 0 && has_mask) {
+    drop |= report_.add(CheckKind::kBoxFromMask, [&] { return example(); }) == CheckAction::kDrop;
+    const Box box = mask_box();
+    current_.box_xywh = {box.x1, box.y1, box.width(), box.height()};
+    current_.box_numbers = 4;
+  }
+  if (!current_.has_area) {
+    drop |= report_.add(CheckKind::kMissingArea, [&] { return example(); }) == CheckAction::kDrop;
+    current_.area = has_mask ? mask_area() : current_.box_xywh[2] * current_.box_xywh[3];
+  }
+  if (!current_.has_iscrowd) {
+    drop |= report_.add(CheckKind::kMissingIscrowd, [&] { return example(); }) == CheckAction::kDrop;
+  }
+  current_.usable = !drop;
+  if (!keep_segmentation_) {
+    tables_.parts.resize(current_.first_part);
+    tables_.coordinates.clear();
+    current_.part_count = 0;
+    if (current_.rle >= 0) {
+      tables_.counts.clear();  // the size stays, to be compared with the image's
+      tables_.rles.back().count = 0;
+    }
+  }
+}
+
+/// Leaves out the parts that are no polygons.
+void CocoReader::finish_parts() {
+  std::vector<CocoTables::Span>& parts = tables_.parts;
+  std::size_t kept = current_.first_part;
+  for (std::size_t i = kept; i < parts.size(); ++i) {
+    const std::span<const double> xy = std::span(tables_.coordinates).subspan(parts[i].begin, parts[i].count);
+    const bool finite = std::all_of(xy.begin(), xy.end(), [](double x) { return std::isfinite(x); });
+    if (finite && xy.size() >= 6 && xy.size() % 2 == 0 && polygon_area(xy) > 0) {
+      parts[kept++] = parts[i];
+      continue;
+    }
+    const CheckAction action = report_.add(CheckKind::kPolygonPartInvalid, [&] {
+      return example(fmt::format("part {} has {} numbers{}", i - current_.first_part, xy.size(),
+                                 !finite ? ", not all finite" : xy.size() < 6 || xy.size() % 2 ? "" : " and no area"));
+    });
+    current_.usable &= action != CheckAction::kDrop;
+  }
+  parts.resize(kept);
+  current_.part_count = static_cast<std::uint32_t>(kept - current_.first_part);
+  if (current_.part_count == 0) {
+    const CheckAction action = report_.add(CheckKind::kMaskInvalid, [&] { return example("no polygon is left"); });
+    current_.usable &= action != CheckAction::kDrop;
+  }
+}
+
+double CocoReader::mask_area() const {
+  if (current_.rle >= 0) {
+    const CocoTables::RleSpan& rle = tables_.rles.back();
+    return static_cast<double>(rle_area(std::span(tables_.counts).subspan(rle.begin, rle.count)));
+  }
+  double area = 0;
+  for (std::size_t i = current_.first_part; i < tables_.parts.size(); ++i) {
+    area += polygon_area(std::span(tables_.coordinates).subspan(tables_.parts[i].begin, tables_.parts[i].count));
+  }
+  return area;
+}
+
+Box CocoReader::mask_box() const {
+  if (current_.rle >= 0) {
+    const CocoTables::RleSpan& rle = tables_.rles.back();
+    return rle_box(std::span(tables_.counts).subspan(rle.begin, rle.count), rle.size.height);
+  }
+  Box box{INFINITY, INFINITY, -INFINITY, -INFINITY};
+  for (std::size_t i = current_.first_part; i < tables_.parts.size(); ++i) {
+    const Box part = polygon_box(std::span(tables_.coordinates).subspan(tables_.parts[i].begin, tables_.parts[i].count));
+    box = {std::min(box.x1, part.x1), std::min(box.y1, part.y1), std::max(box.x2, part.x2), std::max(box.y2, part.y2)};
+  }
+  return box;
+}
+
+Error broken_json(const simdjson::simdjson_error& error, od::document& document, std::string_view text) {
+  const char* at = nullptr;
+  const bool inside = document.current_location().get(at) == simdjson::SUCCESS && at >= text.data() &&
+                      at <= text.data() + text.size();
+  const std::size_t offset = inside ? static_cast<std::size_t>(at - text.data()) : text.size();
+  const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(offset), '\n');
+  return Error(fmt::format("not valid, or not as expected, near byte {} (line {}): {}", offset, line, error.what()),
+               "was the file cut? Check it with: python3 -m json.tool FILE");
+}
+
+}  // namespace
+
+CocoTables read_coco_json(const std::string& path, bool keep_segmentation, CheckReport& report) {
+  simdjson::padded_string content;
+  if (const auto code = simdjson::padded_string::load(path).get(content); code != simdjson::SUCCESS) {
+    throw Error("cannot read the annotation file", "check the path and its permissions").add_where(path).at(__FILE__, __LINE__);
+  }
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  std::string_view text(content.data(), content.size());
+  if (text.starts_with(kByteOrderMark)) {
+    text.remove_prefix(kByteOrderMark.size());
+  }
+  od::parser parser(std::numeric_limits<std::uint32_t>::max());
+  od::document document;
+  CocoReader reader(keep_segmentation, report);
+  try {
+    const simdjson::padded_string_view padded(text, text.size() + simdjson::SIMDJSON_PADDING);
+    if (const auto code = parser.iterate(padded).get(document); code != simdjson::SUCCESS) {
+      throw Error(fmt::format("not a JSON file: {} ({} bytes)", simdjson::error_message(code), text.size()),
+                  "was the file cut? Check it with: python3 -m json.tool FILE")
+          .at(__FILE__, __LINE__);
+    }
+    reader.read(document);
+  } catch (Error& error) {
+    error.add_where(path);
+    throw;
+  } catch (const simdjson::simdjson_error& error) {
+    throw broken_json(error, document, text).add_where(path).at(__FILE__, __LINE__);
+  }
+  return reader.take();
+}
+
+}  // namespace detforge
