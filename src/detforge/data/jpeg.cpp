@@ -4,11 +4,14 @@
 #include <array>
 #include <csetjmp>
 #include <cstdio>
-#include <jerror.h>
-#include <jpeglib.h>
 #include <string>
 
 #include <fmt/format.h>
+// jerror.h needs what jpeglib.h defines.
+// clang-format off
+#include <jpeglib.h>
+#include <jerror.h>
+// clang-format on
 
 #include "detforge/core/error.h"
 #include "detforge/data/exif.h"
