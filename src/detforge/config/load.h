@@ -1,0 +1,23 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "detforge/config/config.h"
+
+namespace detforge {
+
+/// Reads a config file, the files its `_BASE_` names, and then `overrides`: KEY VALUE pairs or
+/// KEY=VALUE, in which later ones win. An empty path starts from the defaults. The result has been
+/// checked as a whole. Throws Error (usage) with file and line (or "command line") for everything
+/// that is wrong: an unknown, misplaced or duplicate key (with the nearest valid one), a value of
+/// wrong type or range, values that do not fit each other, and values whose feature is not built
+/// yet.
+Config load_config(const std::filesystem::path& file,
+                   const std::vector<std::string>& overrides = {});
+
+/// What is allowed but probably not meant, one sentence each.
+std::vector<std::string> config_warnings(const Config& config);
+
+}  // namespace detforge

@@ -1,0 +1,207 @@
+#include "detforge/config/validate.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "detforge/config/schema.h"
+#include "detforge/config/value.h"
+#include "detforge/core/error.h"
+
+namespace detforge::config {
+namespace {
+
+using PlaceOf = std::function<std::string(const std::string&)>;
+
+class Checker {
+ public:
+  explicit Checker(const PlaceOf& place_of) : place_of_(place_of) {}
+
+  /// `keys` are those whose values do not fit; the message says where each was set.
+  void require(bool condition,
+               const Strings& keys,
+               const std::string& what,
+               const std::string& fix) const {
+    if (condition) {
+      return;
+    }
+    Strings places;
+    for (const auto& key : keys) {
+      const std::string place = place_of_(key);
+      places.push_back(key + (place.empty() ? " by default" : " in " + place));
+    }
+    Error error(what, fix, Error::Kind::kUsage);
+    error.add_where(fmt::format("{}", fmt::join(places, ", ")));
+    throw error;
+  }
+
+ private:
+  const PlaceOf& place_of_;
+};
+
+template <typename T>
+bool is_increasing(const std::vector<T>& values) {
+  return std::adjacent_find(values.begin(), values.end(), std::greater_equal<>()) == values.end();
+}
+
+void check_available(const Config& config, const Checker& check) {
+  for (const Key& key : schema()) {
+    const Strings& available = key.limits.available;
+    const std::string value = format_value(config, key);
+    check.require(available.empty() ||
+                      std::find(available.begin(), available.end(), value) != available.end(),
+                  {key.name}, key.name + " " + value + " is not available yet",
+                  fmt::format("use {}", fmt::join(available, " or ")));
+  }
+}
+
+void check_iou_labels(const std::string& section,
+                      const Numbers& thresholds,
+                      const Integers& labels,
+                      const Checker& check) {
+  check.require(labels.size() == thresholds.size() + 1,
+                {section + ".IOU_LABELS", section + ".IOU_THRESHOLDS"},
+                fmt::format("{0}.IOU_LABELS has {1} values but {0}.IOU_THRESHOLDS has {2}", section,
+                            labels.size(), thresholds.size()),
+                "give one label more than thresholds");
+  check.require(is_increasing(thresholds), {section + ".IOU_THRESHOLDS"},
+                section + ".IOU_THRESHOLDS must increase", "sort them");
+}
+
+/// One list for each feature map, or one for all.
+void check_per_level(const std::string& key,
+                     std::size_t lists,
+                     std::size_t levels,
+                     const Checker& check) {
+  check.require(lists == 1 || lists == levels, {key, "MODEL.RPN.IN_FEATURES"},
+                fmt::format("{} has {} lists for {} feature maps (MODEL.RPN.IN_FEATURES)", key,
+                            lists, levels),
+                fmt::format("give 1 or {} lists", levels));
+}
+
+void check_group_norm(const std::string& norm_key,
+                      const std::string& norm,
+                      const std::string& channels_key,
+                      std::int64_t channels,
+                      const Checker& check) {
+  check.require(norm != "GN" || channels % 32 == 0, {norm_key, channels_key},
+                fmt::format("{} GN has 32 groups, which do not divide the {} channels of {}",
+                            norm_key, channels, channels_key),
+                "use a multiple of 32 channels");
+}
+
+void check_resnet(const ModelConfig& model, const Checker& check) {
+  const ResnetsConfig& resnet = model.resnets;
+  if (resnet.depth < 50) {
+    check.require(resnet.res2_out_channels == 64,
+                  {"MODEL.RESNETS.DEPTH", "MODEL.RESNETS.RES2_OUT_CHANNELS"},
+                  fmt::format("ResNet-{} needs MODEL.RESNETS.RES2_OUT_CHANNELS 64, not {}",
+                              resnet.depth, resnet.res2_out_channels),
+                  "set it to 64");
+    check.require(
+        resnet.num_groups == 1 && resnet.res5_dilation == 1,
+        {"MODEL.RESNETS.DEPTH", "MODEL.RESNETS.NUM_GROUPS", "MODEL.RESNETS.RES5_DILATION"},
+        fmt::format("ResNet-{} has no groups and no dilation", resnet.depth),
+        "set MODEL.RESNETS.NUM_GROUPS and RES5_DILATION to 1");
+  }
+  check_group_norm("MODEL.RESNETS.NORM", resnet.norm, "MODEL.RESNETS.STEM_OUT_CHANNELS",
+                   resnet.stem_out_channels, check);
+  check_group_norm("MODEL.RESNETS.NORM", resnet.norm, "MODEL.RESNETS.WIDTH_PER_GROUP",
+                   resnet.num_groups * resnet.width_per_group, check);
+  check_group_norm("MODEL.RESNETS.NORM", resnet.norm, "MODEL.RESNETS.RES2_OUT_CHANNELS",
+                   resnet.res2_out_channels, check);
+  check_group_norm("MODEL.FPN.NORM", model.fpn.norm, "MODEL.FPN.OUT_CHANNELS",
+                   model.fpn.out_channels, check);
+  check.require(!model.fpn.in_features.empty(), {"MODEL.FPN.IN_FEATURES"},
+                "MODEL.FPN.IN_FEATURES is empty",
+                "set _BASE_ to Base-RCNN-FPN.yaml, or give [res2, res3, res4, res5]");
+  for (const auto& stage : model.fpn.in_features) {
+    check.require(std::count(resnet.out_features.begin(), resnet.out_features.end(), stage) == 1,
+                  {"MODEL.FPN.IN_FEATURES", "MODEL.RESNETS.OUT_FEATURES"},
+                  "MODEL.FPN.IN_FEATURES has " + stage + ", which MODEL.RESNETS.OUT_FEATURES lacks",
+                  "make the two lists equal");
+  }
+}
+
+void check_heads(const ModelConfig& model, const Checker& check) {
+  check_iou_labels("MODEL.RPN", model.rpn.iou_thresholds, model.rpn.iou_labels, check);
+  check_iou_labels("MODEL.ROI_HEADS", model.roi_heads.iou_thresholds, model.roi_heads.iou_labels,
+                   check);
+  const std::size_t levels = model.rpn.in_features.size();
+  check_per_level("MODEL.ANCHOR_GENERATOR.SIZES", model.anchor_generator.sizes.size(), levels,
+                  check);
+  check_per_level("MODEL.ANCHOR_GENERATOR.ASPECT_RATIOS",
+                  model.anchor_generator.aspect_ratios.size(), levels, check);
+  check.require(std::count(model.rpn.conv_dims.begin(), model.rpn.conv_dims.end(), 0) == 0,
+                {"MODEL.RPN.CONV_DIMS"}, "MODEL.RPN.CONV_DIMS has a 0",
+                "give channels, or -1 for as many as the input has");
+  check.require(!model.roi_box_head.name.empty() &&
+                    model.roi_box_head.num_fc + model.roi_box_head.num_conv > 0,
+                {"MODEL.ROI_BOX_HEAD.NAME", "MODEL.ROI_BOX_HEAD.NUM_FC"},
+                "the box head has no layers",
+                "set _BASE_ to Base-RCNN-FPN.yaml, or NAME FastRCNNConvFCHead and NUM_FC 2");
+  if (model.roi_box_head.num_conv > 0) {
+    check_group_norm("MODEL.ROI_BOX_HEAD.NORM", model.roi_box_head.norm,
+                     "MODEL.ROI_BOX_HEAD.CONV_DIM", model.roi_box_head.conv_dim, check);
+  }
+}
+
+void check_data(const Config& config, const Checker& check) {
+  const DatasetsConfig& sets = config.datasets;
+  const auto paired = [&](const std::string& name, const Strings& jsons, const Strings& folders) {
+    check.require(
+        jsons.size() == folders.size(),
+        {"DATASETS." + name + "_JSON", "DATASETS." + name + "_IMAGES"},
+        fmt::format("DATASETS.{0}_JSON has {1} files but DATASETS.{0}_IMAGES has {2} folders", name,
+                    jsons.size(), folders.size()),
+        "give one image folder for each file");
+  };
+  paired("TRAIN", sets.train_json, sets.train_images);
+  paired("TEST", sets.test_json, sets.test_images);
+  const auto classes = static_cast<std::int64_t>(sets.classes.size());
+  check.require(
+      classes == 0 || classes == config.model.roi_heads.num_classes,
+      {"DATASETS.CLASSES", "MODEL.ROI_HEADS.NUM_CLASSES"},
+      fmt::format("DATASETS.CLASSES names {} classes but MODEL.ROI_HEADS.NUM_CLASSES is {}",
+                  classes, config.model.roi_heads.num_classes),
+      "make them agree");
+  Strings sorted = sets.classes;
+  std::sort(sorted.begin(), sorted.end());
+  check.require(std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end(),
+                {"DATASETS.CLASSES"}, "DATASETS.CLASSES names a class twice", "remove one");
+}
+
+void check_input(const InputConfig& input, const Checker& check) {
+  const Integers& sizes = input.min_size_train;
+  check.require(
+      input.min_size_train_sampling != "range" || (sizes.size() == 2 && sizes[0] <= sizes[1]),
+      {"INPUT.MIN_SIZE_TRAIN_SAMPLING", "INPUT.MIN_SIZE_TRAIN"},
+      "with MIN_SIZE_TRAIN_SAMPLING range, INPUT.MIN_SIZE_TRAIN must be two values, the smaller "
+      "first",
+      "for example [640, 800]");
+  const bool relative = input.crop.type.starts_with("relative");
+  const bool whole = std::all_of(input.crop.size.begin(), input.crop.size.end(), [](double side) {
+    return side == static_cast<double>(static_cast<std::int64_t>(side)) && side < 1e9;
+  });
+  const bool fraction = std::all_of(input.crop.size.begin(), input.crop.size.end(),
+                                    [](double side) { return side <= 1; });
+  check.require(relative ? fraction : whole, {"INPUT.CROP.TYPE", "INPUT.CROP.SIZE"},
+                "INPUT.CROP.SIZE does not fit INPUT.CROP.TYPE " + input.crop.type,
+                relative ? "give parts of the image, at most 1" : "give whole pixels");
+}
+
+}  // namespace
+
+void validate(const Config& config, const PlaceOf& place_of) {
+  const Checker check(place_of);
+  check_available(config, check);
+  check_resnet(config.model, check);
+  check_heads(config.model, check);
+  check_data(config, check);
+  check_input(config.input, check);
+  check.require(is_increasing(config.solver.steps), {"SOLVER.STEPS"}, "SOLVER.STEPS must increase",
+                "sort them and remove doubles");
+}
+
+}  // namespace detforge::config
