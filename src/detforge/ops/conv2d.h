@@ -20,16 +20,25 @@ struct Conv2dOptions {
 /// The choke point of every convolution: activation(conv(input, weight) + bias + residual).
 ///   input [N,Cin,H,W] f32    weight [Cout,Cin/groups,kh,kw] f32    bias [Cout] or undefined
 ///   residual: undefined, or the output's shape
-/// Bias, residual and activation work in place on the output: no further tensor is kept for backward.
-/// N = 0 is defined, forward and backward. Gradients for all tensor arguments.
-Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options,
+/// Bias, residual and activation work in place on the output: no further tensor is kept for
+/// backward. N = 0 is defined, forward and backward. Gradients for all tensor arguments.
+Tensor conv2d(const Tensor& input,
+              const Tensor& weight,
+              const Tensor& bias,
+              const Conv2dOptions& options,
               const Tensor& residual = {});
 
 /// Transposed convolution with the same rules (mask head's 2x2 stride 2); no residual.
-Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options);
+Tensor conv_transpose2d(const Tensor& input,
+                        const Tensor& weight,
+                        const Tensor& bias,
+                        const Conv2dOptions& options);
 
 /// The choke point of every fully connected layer: activation(input weight^T + bias).
 ///   input [N,In]    weight [Out,In]    bias [Out] or undefined    return [N,Out]
-Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias, Activation activation = Activation::kNone);
+Tensor linear(const Tensor& input,
+              const Tensor& weight,
+              const Tensor& bias,
+              Activation activation = Activation::kNone);
 
 }  // namespace detforge

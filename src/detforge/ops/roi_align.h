@@ -8,14 +8,15 @@ namespace detforge {
 struct RoiAlignOptions {
   ImageSize output_size{7, 7};
   double spatial_scale = 1.0;  ///< feature pixels per image pixel, 1 / stride
-  int sampling_ratio = 0;      ///< samples per bin and axis; 0: ceil(roi size / output size), per ROI
-  bool aligned = true;         ///< true: pixel centres at .5 (ROIAlignV2); false: Detectron's original
+  int sampling_ratio = 0;  ///< samples per bin and axis; 0: ceil(roi size / output size), per ROI
+  bool aligned = true;     ///< true: pixel centres at .5 (ROIAlignV2); false: Detectron's original
 };
 
 /// Bilinear average of a feature map inside each box (ROIAlign).
 ///   features [N,C,H,W] f32, contiguous or channels-last (result has the same layout)
 ///   rois     [R,5] f32: batch index, x1, y1, x2, y2 in image pixels
-///   return   [R,C,output height,output width]; R = 0 gives an empty tensor that still takes part in backward
+///   return   [R,C,output height,output width]; R = 0 gives an empty tensor that still takes part
+///   in backward
 /// Gradient with respect to features only, deterministic for any thread count.
 /// Throws Error if shapes or dtypes do not fit or a batch index is out of range.
 /// Ref: He et al., Mask R-CNN, arXiv:1703.06870, sec. 3; numerics as in Detectron2's ROIAlign.

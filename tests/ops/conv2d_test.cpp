@@ -1,0 +1,188 @@
+#include "detforge/ops/conv2d.h"
+
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/types.h>
+
+#include "detforge/core/error.h"
+#include "support/torch/naive_ops.h"
+#include "support/torch/tensors.h"
+
+namespace detforge {
+namespace {
+
+using test::expect_close;
+
+Tensor leaf(at::IntArrayRef shape) {
+  return torch::randn(shape).requires_grad_();
+}
+
+TEST(Conv2d, AddsBiasResidualAndReluByHand) {
+  // 1x1 kernel of weight 2 on (1, -3), bias 1: (3, -5); residual (0, 10): (3, 5); ReLU keeps both.
+  const Tensor input = torch::tensor({1.0F, -3.0F}).view({1, 1, 1, 2});
+  const Tensor weight = torch::tensor({2.0F}).view({1, 1, 1, 1});
+  const Tensor residual = torch::tensor({0.0F, 10.0F}).view({1, 1, 1, 2});
+  const Tensor bias = torch::ones({1});
+  const Conv2dOptions relu{.activation = Activation::kRelu};
+  EXPECT_TRUE(expect_close(conv2d(input, weight, bias, relu, residual),
+                           torch::tensor({3.0F, 5.0F}).view({1, 1, 1, 2}), {}));
+  EXPECT_TRUE(expect_close(conv2d(input, weight, bias, relu),
+                           torch::tensor({3.0F, 0.0F}).view({1, 1, 1, 2}), {}));
+  const Conv2dOptions leaky{.activation = Activation::kLeakyRelu};
+  EXPECT_TRUE(expect_close(conv2d(input, weight, bias, leaky),
+                           torch::tensor({3.0F, -0.5F}).view({1, 1, 1, 2}), {.rtol = 1e-6}));
+}
+
+TEST(Conv2d, EqualsNaiveLoopsForEveryOption) {
+  torch::manual_seed(1);
+  const std::vector<Conv2dOptions> cases{
+      {},
+      {.stride = {2, 1}, .padding = {1, 2}},
+      {.padding = {2, 2}, .dilation = {2, 2}, .activation = Activation::kRelu},
+      {.padding = {1, 1}, .groups = 2, .activation = Activation::kLeakyRelu, .leaky_slope = 0.3}};
+  for (const Conv2dOptions& options : cases) {
+    const Tensor input = torch::randn({2, 4, 7, 9});
+    const Tensor weight = torch::randn({6, 4 / options.groups, 3, 3}), bias = torch::randn({6});
+    const Tensor plain = conv2d(input, weight, bias, options);
+    const Tensor residual = torch::randn(plain.sizes());
+    // f32 sums of 36 products of size 1
+    EXPECT_TRUE(expect_close(plain, test::naive_conv2d(input, weight, bias, options),
+                             {.rtol = 1e-5, .atol = 1e-5}));
+    EXPECT_TRUE(expect_close(conv2d(input, weight, {}, options, residual),
+                             test::naive_conv2d(input, weight, {}, options, residual),
+                             {.rtol = 1e-5, .atol = 1e-5}));
+  }
+}
+
+TEST(Conv2d, FusedGradientsEqualUnfusedOnes) {
+  torch::manual_seed(2);
+  const Tensor input = leaf({2, 8, 9, 7}), weight = leaf({16, 8, 3, 3}), bias = leaf({16});
+  const Tensor residual = leaf({2, 16, 9, 7});
+  const Tensor grad = torch::randn({2, 16, 9, 7});
+  const std::vector<Tensor> leaves{input, weight, bias, residual};
+  const Tensor plain = at::conv2d(input, weight, bias, 1, 1) + residual;
+  const auto expect_equal = [&](Activation activation, const Tensor& unfused) {
+    const Tensor fused =
+        conv2d(input, weight, bias,
+               {.padding = {1, 1}, .activation = activation, .leaky_slope = 0.2}, residual);
+    const auto actual = torch::autograd::grad({fused}, leaves, {grad});
+    const auto expected = torch::autograd::grad({unfused}, leaves, {grad}, /*retain_graph=*/true);
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      EXPECT_TRUE(expect_close(actual[i], expected[i], {.rtol = 1e-5, .atol = 1e-5}))
+          << "argument " << i;
+    }
+  };
+  expect_equal(Activation::kNone, plain);
+  expect_equal(Activation::kRelu, plain.relu());
+  expect_equal(Activation::kLeakyRelu, at::leaky_relu(plain, 0.2));
+}
+
+TEST(Conv2d, GradientEqualsFiniteDifferencesInFloat64) {
+  torch::manual_seed(3);
+  const auto options = torch::dtype(torch::kDouble);
+  Tensor weight = torch::randn({3, 2, 3, 3}, options).requires_grad_();
+  const Tensor input = torch::randn({1, 2, 5, 5}, options), bias = torch::randn({3}, options);
+  const Conv2dOptions conv{
+      .stride = {2, 2}, .padding = {1, 1}, .activation = Activation::kLeakyRelu};
+  const auto loss = [&] { return conv2d(input, weight, bias, conv).square().sum(); };
+  const Tensor gradient = torch::autograd::grad({loss()}, {weight})[0];
+  const double step = 1e-6;
+  torch::NoGradGuard no_grad;
+  for (std::int64_t i = 0; i < weight.numel(); ++i) {
+    weight.view(-1)[i] += step;
+    const double above = loss().item<double>();
+    weight.view(-1)[i] -= 2 * step;
+    const double below = loss().item<double>();
+    weight.view(-1)[i] += step;
+    EXPECT_NEAR(gradient.view(-1)[i].item<double>(), (above - below) / (2 * step), 1e-5)
+        << "weight " << i;
+  }
+}
+
+TEST(Conv2d, EmptyBatchHasOutputShapeAndZeroGradients) {
+  const Tensor input = leaf({0, 4, 9, 8}), weight = leaf({6, 4, 3, 3}), bias = leaf({6});
+  for (const Activation activation :
+       {Activation::kNone, Activation::kRelu, Activation::kLeakyRelu}) {
+    const Tensor output = conv2d(input, weight, bias,
+                                 {.stride = {2, 2}, .padding = {1, 1}, .activation = activation});
+    EXPECT_EQ(output.sizes(), (std::vector<std::int64_t>{0, 6, 5, 4}));
+    const auto grads = torch::autograd::grad({output.sum()}, {input, weight, bias});
+    EXPECT_EQ(grads[0].sizes(), input.sizes());
+    EXPECT_TRUE(expect_close(grads[1], torch::zeros_like(weight), {}));
+    EXPECT_TRUE(expect_close(grads[2], torch::zeros_like(bias), {}));
+  }
+}
+
+TEST(Conv2d, EmptyBatchIgnoresNonFiniteWeights) {
+  const Tensor weight = torch::full({2, 1, 1, 1}, NAN).requires_grad_();
+  const Tensor output = conv2d(torch::zeros({0, 1, 3, 3}), weight, {}, Conv2dOptions{});
+  EXPECT_TRUE(expect_close(torch::autograd::grad({output.sum()}, {weight})[0],
+                           torch::zeros_like(weight), {}));
+}
+
+TEST(Conv2d, RefusesWrongChannels) {
+  EXPECT_THROW(conv2d(torch::zeros({1, 3, 4, 4}), torch::zeros({2, 4, 1, 1}), {}, Conv2dOptions{}),
+               Error);
+  EXPECT_THROW(conv2d(torch::zeros({1, 3, 4, 4}), torch::zeros({2, 3, 1, 1}), {}, {},
+                      torch::zeros({1, 1, 4, 4})),
+               Error);
+  EXPECT_THROW(conv2d(torch::zeros({3, 4, 4}), torch::zeros({2, 3, 1, 1}), {}, Conv2dOptions{}),
+               Error);
+}
+
+TEST(ConvTranspose2d, UpsamplesByHand) {
+  // One pixel of value 3 through a 2x2 kernel at stride 2 becomes the kernel times 3, plus bias 1.
+  const Tensor weight = torch::tensor({1.0F, 2.0F, 3.0F, 4.0F}).view({1, 1, 2, 2});
+  const Tensor output = conv_transpose2d(torch::full({1, 1, 1, 1}, 3.0F), weight, torch::ones({1}),
+                                         {.stride = {2, 2}});
+  EXPECT_TRUE(
+      expect_close(output, torch::tensor({4.0F, 7.0F, 10.0F, 13.0F}).view({1, 1, 2, 2}), {}));
+}
+
+TEST(ConvTranspose2d, IsTheAdjointOfConv2d) {
+  // <conv(x), y> = <x, conv_transpose(y)> for the same weight, stride and padding.
+  torch::manual_seed(4);
+  const Tensor x = torch::randn({2, 3, 8, 6}), weight = torch::randn({5, 3, 2, 2});
+  const Conv2dOptions options{.stride = {2, 2}};
+  const Tensor forward = conv2d(x, weight, {}, options);
+  const Tensor y = torch::randn(forward.sizes());
+  EXPECT_NEAR((forward * y).sum().item<double>(),
+              (x * conv_transpose2d(y, weight, {}, options)).sum().item<double>(), 1e-3);
+}
+
+TEST(ConvTranspose2d, EmptyBatchHasOutputShapeAndZeroGradients) {
+  const Tensor input = leaf({0, 4, 14, 14}), weight = leaf({4, 6, 2, 2}), bias = leaf({6});
+  const Tensor output =
+      conv_transpose2d(input, weight, bias, {.stride = {2, 2}, .activation = Activation::kRelu});
+  EXPECT_EQ(output.sizes(), (std::vector<std::int64_t>{0, 6, 28, 28}));
+  const auto grads = torch::autograd::grad({output.sum()}, {input, weight, bias});
+  EXPECT_TRUE(expect_close(grads[1], torch::zeros_like(weight), {}));
+  EXPECT_TRUE(expect_close(grads[2], torch::zeros_like(bias), {}));
+}
+
+TEST(Linear, EqualsMatrixProductWithGradients) {
+  torch::manual_seed(5);
+  const Tensor input = leaf({5, 7}), weight = leaf({3, 7}), bias = leaf({3});
+  const Tensor fused = linear(input, weight, bias, Activation::kRelu);
+  const Tensor unfused = (input.matmul(weight.t()) + bias).relu();
+  EXPECT_TRUE(expect_close(fused, unfused, {.rtol = 1e-5, .atol = 1e-6}));
+  const Tensor grad = torch::randn({5, 3});
+  const auto actual = torch::autograd::grad({fused}, {input, weight, bias}, {grad});
+  const auto expected = torch::autograd::grad({unfused}, {input, weight, bias}, {grad});
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    EXPECT_TRUE(expect_close(actual[i], expected[i], {.rtol = 1e-5, .atol = 1e-6}));
+  }
+}
+
+TEST(Linear, EmptyInputHasZeroGradients) {
+  const Tensor input = leaf({0, 7}), weight = leaf({3, 7}), bias = leaf({3});
+  const Tensor output = linear(input, weight, bias, Activation::kRelu);
+  EXPECT_EQ(output.sizes(), (std::vector<std::int64_t>{0, 3}));
+  const auto grads = torch::autograd::grad({output.sum()}, {input, weight, bias});
+  EXPECT_TRUE(expect_close(grads[1], torch::zeros_like(weight), {}));
+  EXPECT_TRUE(expect_close(grads[2], torch::zeros_like(bias), {}));
+  EXPECT_THROW(linear(torch::zeros({2, 6}), weight, bias), Error);
+}
+
+}  // namespace
+}  // namespace detforge
