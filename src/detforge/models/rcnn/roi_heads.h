@@ -1,0 +1,56 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "detforge/models/backbones/feature_map.h"
+#include "detforge/models/matcher.h"
+#include "detforge/models/rcnn/box_head.h"
+#include "detforge/models/rcnn/fast_rcnn_output.h"
+#include "detforge/models/rcnn/roi_pooler.h"
+#include "detforge/models/sampling.h"
+
+namespace detforge {
+
+struct RoiHeadsOptions {
+  std::vector<std::string> in_features{"p2", "p3", "p4", "p5"};
+  bool append_gt = true;  ///< ground truth boxes join the proposals while training
+  MatcherOptions matcher{.iou_thresholds = {0.5}, .labels = {0, 1}, .allow_low_quality = false};
+  std::int64_t batch_size_per_image = 512;  ///< ROIs sampled per image while training
+  double positive_fraction = 0.25;
+  RoiPoolerOptions pooler;
+  BoxHeadOptions box_head;
+  FastRcnnOptions output;
+};
+
+/// The second stage of Faster R-CNN: classifies proposals and refines their boxes.
+/// State names: box_head.*, box_predictor.*  Ref: Detectron2's StandardROIHeads.
+class RoiHeadsImpl : public torch::nn::Module {
+ public:
+  /// `features`: what the backbone gives. Throws Error if in_features are not among them.
+  RoiHeadsImpl(const RoiHeadsOptions& options, const std::vector<FeatureSpec>& features);
+
+  /// loss_cls and loss_box_reg over ROIs sampled from proposals.
+  LossMap losses(const std::vector<Tensor>& features, const std::vector<Proposals>& proposals,
+                 const ImageBatch& images, const std::vector<Targets>& targets);
+
+  std::vector<Detections> predict(const std::vector<Tensor>& features, const std::vector<Proposals>& proposals,
+                                  const ImageBatch& images);
+
+  /// Matches the proposals of one image (and its ground truth, if append_gt) and samples; foreground first.
+  SampledRois sample_rois(const Tensor& proposal_boxes, const Targets& targets, std::uint64_t rng_key) const;
+
+  /// Class logits and box deltas of boxes [B_i,4] per image. `features`: all maps of the backbone.
+  FastRcnnPredictorImpl::Output classify(const std::vector<Tensor>& features, const std::vector<Tensor>& boxes);
+
+ private:
+  RoiHeadsOptions options_;
+  std::vector<std::size_t> inputs_;
+  Matcher matcher_;
+  RoiPooler pooler_;
+  BoxHead box_head_{nullptr};
+  FastRcnnPredictor box_predictor_{nullptr};
+};
+TORCH_MODULE(RoiHeads);
+
+}  // namespace detforge
