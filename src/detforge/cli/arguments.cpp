@@ -1,0 +1,150 @@
+#include "detforge/cli/arguments.h"
+
+#include <cctype>
+#include <charconv>
+#include <iostream>
+
+#include <fmt/format.h>
+
+#include "detforge/cli/declare.h"
+#include "detforge/core/error.h"
+#include "detforge/core/log.h"
+
+namespace detforge {
+namespace {
+
+constexpr int kHelpColumn = 30;
+
+Error usage_error(const std::string& what, const std::string& fix) {
+  return Error(what, fix, Error::Kind::kUsage);
+}
+
+/// CLI11's help with our own usage line, since trailing words (KEY VALUE) are unknown to CLI11.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  explicit HelpFormatter(std::string usage) : usage_(std::move(usage)) {
+    column_width(kHelpColumn);
+  }
+  std::string make_usage(const CLI::App*, std::string name) const override {
+    return "Usage: " + name + " " + usage_ + "\n";
+  }
+
+ private:
+  std::string usage_;
+};
+
+HeightWidth parse_size(const std::string& text) {
+  HeightWidth size;
+  const char* const end = text.data() + text.size();
+  const auto height = std::from_chars(text.data(), end, size.height);
+  const bool has_x = height.ec == std::errc() && height.ptr != end && *height.ptr == 'x';
+  const auto width = std::from_chars(has_x ? height.ptr + 1 : end, end, size.width);
+  if (!has_x || width.ec != std::errc() || width.ptr != end || size.height < 1 || size.width < 1) {
+    throw usage_error("--size " + text + " is not HEIGHTxWIDTH", "for example --size 800x1344");
+  }
+  return size;
+}
+
+/// Words that look like options but were not declared. Negative numbers are values.
+void refuse_unknown_options(const std::string& command, const std::vector<std::string>& words) {
+  for (const auto& word : words) {
+    if (word.starts_with("--") || (word.size() > 1 && word[0] == '-' &&
+                                   std::isalpha(static_cast<unsigned char>(word[1])) != 0)) {
+      throw usage_error("unknown option " + word, "see `detforge " + command + " --help`");
+    }
+  }
+}
+
+void refuse_unknown_command(const CLI::App& app, const std::string& name) {
+  std::string names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->get_name() == name) {
+      return;
+    }
+    names += (names.empty() ? "" : ", ") + command->get_name();
+  }
+  throw usage_error("unknown command \"" + name + "\"", "use one of " + names);
+}
+
+}  // namespace
+
+CLI::App* add_command(CLI::App& parent, const std::string& name, const CommandText& text) {
+  CLI::App* app = parent.add_subcommand(name, text.description);
+  app->formatter(std::make_shared<HelpFormatter>(text.usage));
+  app->set_help_flag("-h,--help", "Print this text");
+  app->add_flag_callback(
+      "-v,--verbose", [] { log::set_level(log::Level::kDebug); }, "Log more");
+  app->footer("Examples:\n" + text.examples);
+  // Trailing words are taken from remaining(): CLI11 would split a value like [1,2].
+  app->allow_extras();
+  return app;
+}
+
+void add_cfg_options(CLI::App& app, std::vector<std::string>& out) {
+  app.add_option("--cfg-options", out, "Override of the config; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false)
+      ->take_all();
+}
+
+void add_threads(CLI::App& app, int& out) {
+  app.add_option("--threads", out, "CPU threads; 0 = all usable cores")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1024).description(""))
+      ->capture_default_str();
+}
+
+void add_size(CLI::App& app, HeightWidth& out, const std::string& description) {
+  app.add_option_function<std::string>(
+         "--size", [&out](const std::string& text) { out = parse_size(text); }, description)
+      ->type_name("HEIGHTxWIDTH")
+      ->default_str(fmt::format("{}x{}", out.height, out.width));
+}
+
+std::vector<std::string> joined(const std::vector<std::string>& words,
+                                const std::vector<std::string>& cfg_options) {
+  std::vector<std::string> all = words;
+  all.insert(all.end(), cfg_options.begin(), cfg_options.end());
+  return all;
+}
+
+std::optional<Command> parse_command_line(int argc, const char* const* argv) {
+  CLI::App app("Trains, evaluates and runs object detectors, natively.", "detforge");
+  app.formatter(std::make_shared<HelpFormatter>("COMMAND [OPTIONS]"));
+  app.set_help_flag("-h,--help", "Print this text");
+  app.set_version_flag("--version", "detforge " DETFORGE_VERSION);
+  app.footer(
+      "`detforge COMMAND --help` tells more. Exit status: 0 done, 1 failed run, 2 wrong usage or "
+      "config.");
+  app.require_subcommand(1);
+  const Declaration declarations[] = {
+      declare_train(app),       declare_eval(app),    declare_predict(app), declare_config(app),
+      declare_make_shapes(app), declare_inspect(app), declare_bench(app),   declare_doctor(app)};
+  if (argc < 2) {
+    throw usage_error("no command given", "see `detforge --help`");
+  }
+  if (argv[1][0] != '-') {
+    refuse_unknown_command(app, argv[1]);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {  // --help or --version
+    app.exit(e, std::cout, std::cerr);
+    return std::nullopt;
+  } catch (const CLI::ParseError& e) {
+    const auto chosen = app.get_subcommands();
+    const std::string command = chosen.empty() ? "" : " " + chosen.front()->get_name();
+    throw usage_error(e.what(), "see `detforge" + command + " --help`");
+  }
+  const CLI::App* chosen = app.get_subcommands().front();
+  for (const Declaration& declaration : declarations) {
+    if (declaration.app == chosen) {
+      const auto words = chosen->remaining();
+      refuse_unknown_options(chosen->get_name(), words);
+      return declaration.finish(words);
+    }
+  }
+  throw usage_error("no command given", "see `detforge --help`");
+}
+
+}  // namespace detforge

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+/// The command line as plain structs, one per subcommand. Torch-free: the front program `detforge`
+/// and the engine parse with the same code, so help and usage errors never wait for LibTorch.
+/// `overrides` are in the form that load_config takes: KEY VALUE pairs and KEY=VALUE words; what
+/// was given by --cfg-options comes last. Empty strings mean "not given".
+namespace detforge {
+
+struct HeightWidth {
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+};
+
+struct TrainArguments {
+  std::string config;  ///< may be empty with `resume`
+  std::vector<std::string> overrides;
+  std::string resume;  ///< run folder to continue
+  std::string init;    ///< weights to start from, instead of MODEL.WEIGHTS
+  bool eval_only = false;
+  std::string output;  ///< instead of OUTPUT_DIR
+  std::string data;    ///< see resolve_datasets
+  int threads = 0;     ///< 0 = all usable cores
+};
+
+struct EvalArguments {
+  std::string config;  ///< recipe or run folder
+  std::vector<std::string> overrides;
+  std::string weights;  ///< empty: the run folder's best, or MODEL.WEIGHTS
+  std::string output;
+  std::string data;
+  int threads = 0;
+  bool pycocotools_compat = false;
+};
+
+struct PredictArguments {
+  std::string weights;  ///< weights or run folder
+  std::string config;   ///< empty: as stored with the weights
+  std::vector<std::string> overrides;
+  std::vector<std::string> inputs;  ///< images and folders
+  std::string output = "predictions";
+  std::string json;  ///< file for the detections; empty = none
+  double score_threshold = 0.5;
+  std::int64_t limit = 0;  ///< most images; 0 = all
+  int threads = 0;
+};
+
+struct ConfigArguments {
+  std::string config;
+  std::vector<std::string> overrides;
+  bool describe = false;
+};
+
+struct MakeShapesArguments {
+  std::string output = "data/shapes";
+  std::int64_t train_images = 600;
+  std::int64_t val_images = 100;
+  HeightWidth size = {160, 240};
+  std::uint64_t seed = 1;
+};
+
+struct InspectArguments {
+  std::string config;
+  std::vector<std::string> overrides;
+  HeightWidth size = {800, 1344};
+};
+
+struct BenchArguments {
+  std::string task;    ///< train, eval, data or ops
+  std::string config;  ///< empty only for ops
+  std::vector<std::string> overrides;
+  HeightWidth size = {800, 1344};
+  std::int64_t batch = 1;
+  std::int64_t iters = 10;
+  int threads = 0;
+  std::string data;
+  std::string json;  ///< file for the figures; empty = none
+};
+
+struct DoctorArguments {
+  std::string run;  ///< run folder to look into as well; empty = the machine only
+};
+
+using Command = std::variant<TrainArguments,
+                             EvalArguments,
+                             PredictArguments,
+                             ConfigArguments,
+                             MakeShapesArguments,
+                             InspectArguments,
+                             BenchArguments,
+                             DoctorArguments>;
+
+/// What to run, or, when there is nothing more to do (--help, --version), nothing.
+/// Prints help to stdout. Throws Error (usage) for everything that does not parse.
+std::optional<Command> parse_command_line(int argc, const char* const* argv);
+
+}  // namespace detforge

@@ -1,0 +1,151 @@
+// The subcommands around it: config, make-shapes, inspect, bench, doctor.
+
+#include "detforge/cli/declare.h"
+#include "detforge/core/error.h"
+
+namespace detforge {
+namespace {
+
+void refuse_words(const std::vector<std::string>& words, const std::string& command) {
+  if (!words.empty()) {
+    throw Error("unexpected \"" + words.front() + "\"", "see `detforge " + command + " --help`",
+                Error::Kind::kUsage);
+  }
+}
+
+void require_config(const std::string& config, const std::string& command) {
+  if (config.empty()) {
+    throw Error("CONFIG is missing", "see `detforge " + command + " --help`", Error::Kind::kUsage);
+  }
+}
+
+}  // namespace
+
+Declaration declare_config(CLI::App& parent) {
+  CLI::App* app =
+      add_command(parent, "config",
+                  {.usage = "CONFIG [KEY VALUE ...] | --describe",
+                   .description = "Check a recipe and print the config that it gives",
+                   .examples = "  detforge config configs/shapes.yaml SOLVER.MAX_ITER 100\n"
+                               "  detforge config --describe | less"});
+  auto arguments = std::make_shared<ConfigArguments>();
+  auto cfg_options = std::make_shared<std::vector<std::string>>();
+  app->add_option("config,--config-file", arguments->config, "Recipe")->type_name("FILE");
+  app->add_flag("--describe", arguments->describe,
+                "List all keys: default, allowed values, meaning");
+  add_cfg_options(*app, *cfg_options);
+  return {app, [=](const std::vector<std::string>& words) -> Command {
+            ConfigArguments result = *arguments;
+            if (!result.describe) {
+              require_config(result.config, "config");
+            }
+            result.overrides = joined(words, *cfg_options);
+            return result;
+          }};
+}
+
+Declaration declare_make_shapes(CLI::App& parent) {
+  CLI::App* app = add_command(
+      parent, "make-shapes",
+      {.usage = "[DIR] [OPTIONS]",
+       .description = "Draw a dataset of shapes in COCO format, the same for the same seed",
+       .examples = "  detforge make-shapes data/shapes\n"
+                   "  detforge make-shapes /tmp/tiny --train 8 --val 4 --size 96x128"});
+  auto arguments = std::make_shared<MakeShapesArguments>();
+  app->add_option("output", arguments->output, "Folder to write to")
+      ->type_name("DIR")
+      ->capture_default_str();
+  app->add_option("--train", arguments->train_images, "Training images")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber.description(""))
+      ->capture_default_str();
+  app->add_option("--val", arguments->val_images, "Held-out images")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber.description(""))
+      ->capture_default_str();
+  add_size(*app, arguments->size, "Image size");
+  app->add_option("--seed", arguments->seed, "Seed of all that is drawn")
+      ->type_name("N")
+      ->capture_default_str();
+  return {app, [=](const std::vector<std::string>& words) -> Command {
+            refuse_words(words, "make-shapes");
+            return *arguments;
+          }};
+}
+
+Declaration declare_inspect(CLI::App& parent) {
+  CLI::App* app = add_command(
+      parent, "inspect",
+      {.usage = "CONFIG [OPTIONS] [KEY VALUE ...]",
+       .description =
+           "Parameters per module, convolution FLOPs and the memory that training will take",
+       .examples = "  detforge inspect configs/COCO-Detection/faster_rcnn_R_50_FPN_1x.yaml --size "
+                   "800x800"});
+  auto arguments = std::make_shared<InspectArguments>();
+  auto cfg_options = std::make_shared<std::vector<std::string>>();
+  app->add_option("config,--config-file", arguments->config, "Recipe")->type_name("FILE");
+  add_size(*app, arguments->size, "Image size");
+  add_cfg_options(*app, *cfg_options);
+  return {app, [=](const std::vector<std::string>& words) -> Command {
+            InspectArguments result = *arguments;
+            require_config(result.config, "inspect");
+            result.overrides = joined(words, *cfg_options);
+            return result;
+          }};
+}
+
+Declaration declare_bench(CLI::App& parent) {
+  CLI::App* app = add_command(
+      parent, "bench",
+      {.usage = "TASK [CONFIG] [OPTIONS] [KEY VALUE ...]",
+       .description =
+           "Measure speed: images/s, seconds by phase, GFLOP/s, percent of the machine's peak",
+       .examples = "  detforge bench train configs/COCO-Detection/faster_rcnn_R_50_FPN_1x.yaml "
+                   "--size 800x1344\n"
+                   "  detforge bench data configs/shapes.yaml --iters 100\n"
+                   "  detforge bench ops"});
+  auto arguments = std::make_shared<BenchArguments>();
+  auto cfg_options = std::make_shared<std::vector<std::string>>();
+  app->add_option("task", arguments->task, "train, eval, data or ops")
+      ->required()
+      ->check(CLI::IsMember({"train", "eval", "data", "ops"}).description(""));
+  app->add_option("config,--config-file", arguments->config, "Recipe; not needed for ops")
+      ->type_name("FILE");
+  add_size(*app, arguments->size, "Size of the made-up images");
+  app->add_option("--batch", arguments->batch, "Images per step")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber.description(""))
+      ->capture_default_str();
+  app->add_option("--iters", arguments->iters, "Steps that are timed")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber.description(""))
+      ->capture_default_str();
+  app->add_option("--data", arguments->data, "Folder of the dataset (task data)")->type_name("DIR");
+  app->add_option("--json", arguments->json, "File for the figures")->type_name("FILE");
+  add_threads(*app, arguments->threads);
+  add_cfg_options(*app, *cfg_options);
+  return {app, [=](const std::vector<std::string>& words) -> Command {
+            BenchArguments result = *arguments;
+            if (result.task != "ops") {
+              require_config(result.config, "bench");
+            }
+            result.overrides = joined(words, *cfg_options);
+            return result;
+          }};
+}
+
+Declaration declare_doctor(CLI::App& parent) {
+  CLI::App* app = add_command(
+      parent, "doctor",
+      {.usage = "[RUN]",
+       .description = "Look for what will hurt: versions, BLAS, threads, CPU, memory, disk",
+       .examples = "  detforge doctor\n  detforge doctor runs/shapes"});
+  auto arguments = std::make_shared<DoctorArguments>();
+  app->add_option("run", arguments->run, "Run folder to look into as well")->type_name("DIR");
+  return {app, [=](const std::vector<std::string>& words) -> Command {
+            refuse_words(words, "doctor");
+            return *arguments;
+          }};
+}
+
+}  // namespace detforge

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "detforge/config/config.h"
+
+namespace detforge {
+
+/// What the command line says about a recipe. Empty strings change nothing.
+struct RecipeOptions {
+  std::string file;  ///< recipe, or a run folder (its config.yaml is read)
+  std::vector<std::string> overrides = {};
+  std::string weights = {};  ///< MODEL.WEIGHTS
+  std::string output = {};   ///< OUTPUT_DIR
+  std::string data = {};     ///< --data; without it $DETECTRON2_DATASETS counts
+};
+
+/// Loads the config, applies the options, resolves datasets to absolute paths (resolve_datasets)
+/// and logs the config's warnings. Throws as load_config does.
+Config load_recipe(const RecipeOptions& options);
+
+}  // namespace detforge
