@@ -42,6 +42,7 @@ class RoiHeadsImpl : public torch::nn::Module {
 
   /// Class logits and box deltas of boxes [B_i,4] per image. `features`: all maps of the backbone.
   FastRcnnPredictorImpl::Output classify(const std::vector<Tensor>& features, const std::vector<Tensor>& boxes);
+  const RoiHeadsOptions& options() const { return options_; }
 
  private:
   RoiHeadsOptions options_;

@@ -1,0 +1,194 @@
+#include <numeric>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include "support/torch/rcnn_case.h"
+#include "support/torch/tensors.h"
+
+namespace detforge {
+namespace {
+
+using test::expect_close;
+using test::expect_close_l2;
+using test::Npz;
+using test::ParityCase;
+using test::to_tensor;
+
+// Tolerances: 20 to 50 times the numeric_spread of case.json, relative to values of a few units to a few hundred.
+constexpr test::Tolerance kMaps{.rtol = 1e-4, .atol = 2e-3};
+constexpr test::Tolerance kBoxes{.rtol = 1e-5, .atol = 5e-3};
+constexpr test::Tolerance kLogits{.rtol = 1e-4, .atol = 1e-3};
+
+// Detectron2 models with box heads only; others are reported as skipped, by name.
+bool is_detectron2_case(const nlohmann::json& description) {
+  return description.contains("base_config") && description.contains("config_overrides");
+}
+
+std::string test_name(const testing::TestParamInfo<ParityCase>& info) {
+  return fmt::format("{}_{}", info.param.name(), info.index);
+}
+
+// Order of roi_* arrays: by (class, x0, y0, x1, y1).
+Tensor canonical_order(const SampledRois& rois) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(rois.labels.numel()));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  const auto boxes = rois.boxes.accessor<float, 2>();
+  const auto labels = rois.labels.accessor<std::int64_t, 1>();
+  const auto key = [&](std::int64_t i) {
+    return std::tuple(labels[i], boxes[i][0], boxes[i][1], boxes[i][2], boxes[i][3]);
+  };
+  std::sort(order.begin(), order.end(), [&](auto a, auto b) { return key(a) < key(b); });
+  return torch::tensor(order, torch::kLong);
+}
+
+class FasterRcnnParity : public testing::TestWithParam<ParityCase> {
+ protected:
+  void SetUp() override {
+    if (!test::is_faster_rcnn_case(GetParam().description)) {
+      GTEST_SKIP() << GetParam().name() << ": not a Faster R-CNN";
+    }
+    model_ = test::rcnn_case_model(GetParam());
+    const Npz inputs = test::read_npz(GetParam().folder / "inputs.npz");
+    images_ = test::rcnn_case_images(inputs);
+    targets_ = test::rcnn_case_targets(inputs);
+  }
+
+  Npz arrays(const std::string& file) const { return test::read_npz(GetParam().folder / file); }
+
+  // `name`, or channel 0 of it under NAME_c0 in the cases of full width.
+  static void expect_map(const Npz& expected, const std::string& name, const Tensor& map) {
+    if (expected.count(name) == 1) {
+      EXPECT_TRUE(expect_close(map, to_tensor(expected.at(name)), kMaps)) << name;
+    } else {
+      EXPECT_TRUE(expect_close(map.select(1, 0), to_tensor(expected.at(name + "_c0")), kMaps)) << name;
+    }
+  }
+
+  void expect_proposals(const Npz& expected, const std::vector<Proposals>& proposals) const {
+    for (std::size_t i = 0; i < proposals.size(); ++i) {
+      EXPECT_TRUE(expect_close(proposals[i].boxes, to_tensor(expected.at(fmt::format("proposals{}", i))), kBoxes));
+      EXPECT_TRUE(
+          expect_close(proposals[i].logits, to_tensor(expected.at(fmt::format("proposal_logits{}", i))), kLogits));
+    }
+  }
+
+  std::unique_ptr<FasterRcnn> model_;
+  ImageBatch images_;
+  std::vector<Targets> targets_;
+};
+
+TEST_P(FasterRcnnParity, MapsProposalsAndAnchorLabelsEqualDetectron2) {
+  const torch::NoGradGuard no_grad;
+  const Npz expected = arrays("train.npz");
+  const std::vector<Tensor> features = model_->backbone()->forward(images_.images);
+  for (std::size_t level = 0; level < features.size(); ++level) {
+    expect_map(expected, fmt::format("fpn_p{}", level + 2), features[level]);
+  }
+  const auto head = model_->proposal_generator()->head()->forward(features);
+  for (std::size_t level = 0; level < head.size(); ++level) {
+    expect_map(expected, fmt::format("rpn_logits{}", level), head[level].logits);
+    expect_map(expected, fmt::format("rpn_deltas{}", level), head[level].deltas);
+  }
+  const RpnImpl::Output rpn = model_->proposal_generator()->forward(images_, features);
+  expect_proposals(expected, rpn.proposals);
+  std::vector<Tensor> anchors;
+  for (const LevelPredictions& level : rpn.levels) {
+    anchors.push_back(level.anchors);
+  }
+  for (std::size_t i = 0; i < targets_.size() && expected.count("rpn_gt_labels0") == 1; ++i) {
+    const AnchorTargets labels =
+        model_->proposal_generator()->label_anchors(torch::cat(anchors), images_, i, targets_[i]);
+    EXPECT_TRUE(expect_close(labels.labels, to_tensor(expected.at(fmt::format("rpn_gt_labels{}", i))), {}));
+  }
+}
+
+TEST_P(FasterRcnnParity, SampledRoisAndTheirPredictionsEqualDetectron2) {
+  const torch::NoGradGuard no_grad;
+  const Npz expected = arrays("train.npz");
+  const std::vector<Tensor> features = model_->backbone()->forward(images_.images);
+  const RpnImpl::Output rpn = model_->proposal_generator()->forward(images_, features);
+  const auto background = model_->roi_heads()->options().output.num_classes;
+  std::vector<Tensor> boxes;
+  for (std::size_t i = 0; i < targets_.size(); ++i) {
+    const SampledRois rois =
+        model_->roi_heads()->sample_rois(rpn.proposals[i].boxes, targets_[i], images_.rng_keys[i]);
+    const Tensor order = canonical_order(rois);
+    const Tensor labels = rois.labels.index_select(0, order);
+    boxes.push_back(rois.boxes.index_select(0, order));
+    EXPECT_TRUE(expect_close(boxes.back(), to_tensor(expected.at(fmt::format("roi_boxes{}", i))), kBoxes));
+    EXPECT_TRUE(expect_close(labels, to_tensor(expected.at(fmt::format("roi_gt_classes{}", i))), {}));
+    const auto gt_name = fmt::format("roi_gt_boxes{}", i);
+    if (expected.count(gt_name) == 1) {  // zeros for background there
+      const Tensor foreground = (labels < background).unsqueeze(1);
+      EXPECT_TRUE(expect_close(rois.gt_boxes.index_select(0, order) * foreground, to_tensor(expected.at(gt_name)), kBoxes));
+    }
+  }
+  const FastRcnnPredictorImpl::Output output = model_->roi_heads()->classify(features, boxes);
+  const bool all = expected.count("roi_cls_logits") == 1;
+  const Tensor logits = to_tensor(expected.at(all ? "roi_cls_logits" : "roi_cls_logits_100"));
+  const Tensor deltas = to_tensor(expected.at(all ? "roi_box_deltas" : "roi_box_deltas_100"));
+  EXPECT_TRUE(expect_close(output.logits.slice(0, 0, logits.size(0)), logits, kLogits));
+  EXPECT_TRUE(expect_close(output.deltas.slice(0, 0, deltas.size(0)), deltas, kLogits));
+}
+
+TEST_P(FasterRcnnParity, LossesAndGradientsEqualDetectron2) {
+  const Npz expected = arrays("train.npz");
+  const Npz gradients = arrays("grads.npz");
+  Tensor total = torch::zeros({});
+  for (const auto& [name, loss] : model_->losses(images_, targets_)) {
+    EXPECT_TRUE(expect_close(loss.reshape({1}), to_tensor(expected.at("loss/" + name)), {.rtol = 1e-4, .atol = 1e-9}))
+        << name;
+    total = total + loss;
+  }
+  total.backward();
+  std::map<std::string, Tensor> grads;
+  for (const auto& item : model_->named_parameters()) {
+    if (item.value().requires_grad()) {
+      ASSERT_TRUE(item.value().grad().defined()) << item.key();
+      grads.emplace(item.key(), item.value().grad());
+    }
+  }
+  if (!GetParam().description.contains("grad_names")) {
+    EXPECT_EQ(grads.size(), gradients.size());
+    for (const auto& [name, grad] : grads) {
+      EXPECT_TRUE(expect_close_l2(grad, to_tensor(gradients.at(name)), 3e-3)) << name;
+    }
+    return;
+  }
+  const auto names = GetParam().description.at("grad_names").get<std::vector<std::string>>();
+  EXPECT_EQ(grads.size(), names.size());
+  const Tensor l2 = to_tensor(gradients.at("l2"));
+  const Tensor first8 = to_tensor(gradients.at("first8"));
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto row = static_cast<std::int64_t>(i);
+    const Tensor grad = grads.at(names[i]).contiguous().view({-1});
+    const double norm = l2[row].item<double>();
+    EXPECT_NEAR(grad.norm().item<double>(), norm, 3e-3 * norm) << names[i];
+    const std::int64_t count = std::min<std::int64_t>(8, grad.numel());
+    EXPECT_TRUE(expect_close(grad.slice(0, 0, count), first8[row].slice(0, 0, count),
+                             {.rtol = 3e-3, .atol = 3e-3 * grad.abs().max().item<double>()}))
+        << names[i];
+  }
+}
+
+TEST_P(FasterRcnnParity, ProposalsAndDetectionsOfInferenceEqualDetectron2) {
+  const torch::NoGradGuard no_grad;
+  const Npz expected = arrays("infer.npz");
+  model_->eval();
+  const std::vector<Tensor> features = model_->backbone()->forward(images_.images);
+  expect_proposals(expected, model_->proposal_generator()->forward(images_, features).proposals);
+  const std::vector<Detections> detections = model_->predict(images_);
+  for (std::size_t i = 0; i < detections.size(); ++i) {
+    EXPECT_TRUE(expect_close(detections[i].scores, to_tensor(expected.at(fmt::format("det_scores{}", i))),
+                             {.rtol = 1e-4, .atol = 1e-5}));
+    EXPECT_TRUE(expect_close(detections[i].labels, to_tensor(expected.at(fmt::format("det_classes{}", i))), {}));
+    EXPECT_TRUE(expect_close(detections[i].boxes, to_tensor(expected.at(fmt::format("det_boxes{}", i))), kBoxes));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, FasterRcnnParity, testing::ValuesIn(test::parity_cases(is_detectron2_case)), test_name);
+
+}  // namespace
+}  // namespace detforge
