@@ -55,15 +55,23 @@ void refuse_unknown_options(const std::string& command, const std::vector<std::s
   }
 }
 
-void refuse_unknown_command(const CLI::App& app, const std::string& name) {
+/// The first word: a command, or one of the program's own options.
+void check_first_word(const CLI::App& app, const std::string& word) {
+  if (word == "-h" || word == "--help" || word == "--version") {
+    return;
+  }
+  if (word.starts_with('-')) {
+    throw usage_error("unknown option " + word,
+                      "options come after the command: see `detforge --help`");
+  }
   std::string names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (command->get_name() == name) {
+    if (command->get_name() == word) {
       return;
     }
     names += (names.empty() ? "" : ", ") + command->get_name();
   }
-  throw usage_error("unknown command \"" + name + "\"", "use one of " + names);
+  throw usage_error("unknown command \"" + word + "\"", "use one of " + names);
 }
 
 }  // namespace
@@ -123,9 +131,7 @@ std::optional<Command> parse_command_line(int argc, const char* const* argv) {
   if (argc < 2) {
     throw usage_error("no command given", "see `detforge --help`");
   }
-  if (argv[1][0] != '-') {
-    refuse_unknown_command(app, argv[1]);
-  }
+  check_first_word(app, argv[1]);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {  // --help or --version
