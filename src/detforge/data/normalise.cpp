@@ -6,19 +6,79 @@
 
 #include "detforge/core/error.h"
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace detforge {
 namespace {
 
-constexpr std::size_t kByteValues = 256;
-/// Only 256 different inputs exist: their results, one table per channel, computed once per image.
-using Table = std::array<float, kByteValues>;
+/// Mean and std by channel.
+struct Scaling {
+  const std::array<float, 3>& mean;
+  const std::array<float, 3>& std;
+};
 
-Table make_table(float mean, float std) {
-  Table table{};
-  for (std::size_t value = 0; value < kByteValues; ++value) {
-    table[value] = (static_cast<float>(value) - mean) / std;
+/// The three planes at the start of one row.
+using PlaneRows = std::array<float*, 3>;
+
+/// Pixels `from` to `width` of one row.
+void scale_row(const std::uint8_t* bgr,
+               const PlaneRows& rows,
+               std::int64_t from,
+               std::int64_t width,
+               const Scaling& scaling) {
+  for (std::int64_t x = from; x < width; ++x) {
+    for (std::size_t channel = 0; channel < 3; ++channel) {
+      const auto value = static_cast<float>(bgr[3 * x + static_cast<std::int64_t>(channel)]);
+      rows[channel][x] = (value - scaling.mean[channel]) / scaling.std[channel];
+    }
   }
-  return table;
+}
+
+#if defined(__x86_64__)
+
+/// Eight pixels at a time; returns how many pixels are done. Division, not multiplication by the
+/// reciprocal: the result must equal torch's to the last bit.
+__attribute__((target("avx2"))) std::int64_t scale_row_avx2(const std::uint8_t* bgr,
+                                                            const PlaneRows& rows,
+                                                            std::int64_t width,
+                                                            const Scaling& scaling) {
+  // Four pixels (12 bytes) lie in each half; channel c's bytes are 3 * i + c, widened to 32 bits.
+  const __m128i blue = _mm_setr_epi8(0, -1, -1, -1, 3, -1, -1, -1, 6, -1, -1, -1, 9, -1, -1, -1);
+  std::int64_t x = 0;
+  for (; 3 * x + 28 <= 3 * width; x += 8) {  // the second load reads bytes 12 to 27
+    const auto* from = reinterpret_cast<const __m128i*>(bgr + 3 * x);
+    const auto* from2 = reinterpret_cast<const __m128i*>(bgr + 3 * x + 12);
+    const __m256i bytes = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(from)),
+                                                  _mm_loadu_si128(from2), 1);
+    __m256i order = _mm256_broadcastsi128_si256(blue);
+    for (std::size_t channel = 0; channel < 3; ++channel) {
+      const __m256 values = _mm256_cvtepi32_ps(_mm256_shuffle_epi8(bytes, order));
+      const __m256 centred = _mm256_sub_ps(values, _mm256_set1_ps(scaling.mean[channel]));
+      _mm256_storeu_ps(rows[channel] + x,
+                       _mm256_div_ps(centred, _mm256_set1_ps(scaling.std[channel])));
+      order = _mm256_add_epi32(order, _mm256_set1_epi32(1));  // the next channel's bytes
+    }
+  }
+  return x;
+}
+
+#endif
+
+/// The fastest code that this processor runs.
+void scale_whole_row(const std::uint8_t* bgr,
+                     const PlaneRows& rows,
+                     std::int64_t width,
+                     const Scaling& scaling) {
+  std::int64_t done = 0;
+#if defined(__x86_64__)
+  static const bool avx2 = __builtin_cpu_supports("avx2") != 0;
+  if (avx2) {
+    done = scale_row_avx2(bgr, rows, width, scaling);
+  }
+#endif
+  scale_row(bgr, rows, done, width, scaling);
 }
 
 }  // namespace
@@ -35,21 +95,13 @@ void normalise_into(const Image& image,
                  "this is a bug: the batch size must be the largest image's");
   DETFORGE_CHECK(std[0] != 0 && std[1] != 0 && std[2] != 0, "a value of PIXEL_STD is 0",
                  "use 1 to leave a channel unscaled");
-  const std::array<Table, 3> tables = {make_table(mean[0], std[0]), make_table(mean[1], std[1]),
-                                       make_table(mean[2], std[2])};
   const std::int64_t plane = padded_h * padded_w;
   for (std::int64_t y = 0; y < image.height; ++y) {
-    const std::uint8_t* in = image.row(y);
-    float* blue = chw + y * padded_w;
-    float* green = blue + plane;
-    float* red = green + plane;
-    for (std::int64_t x = 0; x < image.width; ++x) {
-      blue[x] = tables[0][in[3 * x]];
-      green[x] = tables[1][in[3 * x + 1]];
-      red[x] = tables[2][in[3 * x + 2]];
-    }
-    for (float* row : {blue, green, red}) {
-      std::fill(row + image.width, row + padded_w, 0.0F);
+    float* row = chw + y * padded_w;
+    const PlaneRows rows = {row, row + plane, row + 2 * plane};
+    scale_whole_row(image.row(y), rows, image.width, {mean, std});
+    for (float* padded : rows) {
+      std::fill(padded + image.width, padded + padded_w, 0.0F);
     }
   }
   for (std::int64_t channel = 0; channel < 3; ++channel) {
