@@ -128,6 +128,7 @@ TEST(ConfigMistakes, ValuesThatDoNotFitEachOtherAreRefused) {
       {{"INPUT.MIN_SIZE_TRAIN_SAMPLING", "range"}, "two values"},
       {{"INPUT.CROP.TYPE", "absolute"}, "whole pixels"},
       {{"INPUT.CROP.SIZE", "[2, 2]"}, "at most 1"},
+      {{"INPUT.CROP.TYPE", "absolute_range", "INPUT.CROP.SIZE", "[9, 8]"}, "the first is larger"},
   };
   for (const auto& [words, expected] : cases) {
     EXPECT_THAT(load_error(fpn_base(), words),

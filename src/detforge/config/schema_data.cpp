@@ -34,7 +34,8 @@ std::vector<Key> input_keys() {
        "absolute_range",
        {.choices = {"relative_range", "relative", "absolute", "absolute_range"}}},
       {KEY(input.crop.size),
-       "(height, width) of the crop, as said by TYPE",
+       "(height, width) of the crop, as said by TYPE; absolute_range: (least, most) pixels of a "
+       "side",
        {.min = 0, .above_min = true, .min_length = 2, .max_length = 2}},
   };
 }
@@ -71,7 +72,9 @@ std::vector<Key> loader_keys() {
       {KEY(dataloader.repeat_threshold),
        "classes in a smaller share of images than this are repeated (RepeatFactorTrainingSampler)",
        {.min = 0, .max = 1}},
-      {KEY(dataloader.repeat_sqrt), "repeats by the square root of threshold / share"},
+      {KEY(dataloader.repeat_sqrt),
+       "repeats by the square root of threshold / share",
+       {.available = {"true"}}},
       {KEY(dataloader.filter_empty_annotations), "leaves images without boxes out of training"},
   };
 }

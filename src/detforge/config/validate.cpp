@@ -1,6 +1,7 @@
 #include "detforge/config/validate.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -181,14 +182,17 @@ void check_input(const InputConfig& input, const Checker& check) {
       "first",
       "for example [640, 800]");
   const bool relative = input.crop.type.starts_with("relative");
-  const bool whole = std::all_of(input.crop.size.begin(), input.crop.size.end(), [](double side) {
-    return side == static_cast<double>(static_cast<std::int64_t>(side)) && side < 1e9;
-  });
+  const bool whole = std::all_of(input.crop.size.begin(), input.crop.size.end(),
+                                 [](double side) { return side == std::floor(side); });
   const bool fraction = std::all_of(input.crop.size.begin(), input.crop.size.end(),
                                     [](double side) { return side <= 1; });
   check.require(relative ? fraction : whole, {"INPUT.CROP.TYPE", "INPUT.CROP.SIZE"},
                 "INPUT.CROP.SIZE does not fit INPUT.CROP.TYPE " + input.crop.type,
                 relative ? "give parts of the image, at most 1" : "give whole pixels");
+  check.require(input.crop.type != "absolute_range" || input.crop.size[0] <= input.crop.size[1],
+                {"INPUT.CROP.TYPE", "INPUT.CROP.SIZE"},
+                "INPUT.CROP.SIZE of an absolute_range is (least, most), but the first is larger",
+                "exchange them");
 }
 
 }  // namespace
