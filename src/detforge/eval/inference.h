@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "detforge/eval/coco_eval.h"
+#include "detforge/models/detector.h"
+#include "detforge/structures/batch.h"
+
+namespace detforge {
+
+/// The next batch, none at the end. An EvalLoader fits: [&] { return loader.next(); }.
+using BatchProducer = std::function<std::optional<Batch>()>;
+
+struct InferenceOptions {
+  std::int64_t total_images = 0;  ///< for the ETA in the log; 0 = unknown
+  std::int64_t max_images = 0;    ///< stop after so many images; 0 = all
+  double log_every_s = 5;         ///< at most one progress line in so many seconds
+  std::function<void(std::int64_t images_done)> progress = {};  ///< called after each batch
+};
+
+struct InferenceResult {
+  std::vector<EvalDetection> detections;  ///< original pixels and category ids; images in the order they came
+  std::vector<std::int64_t> image_ids;    ///< of the images that were seen: judge on these only
+  std::int64_t dropped = 0;               ///< detections of classes without category id
+  double total_s = 0, model_s = 0;        ///< all, and inside predict()
+};
+
+/// Runs the detector over all batches in eval mode and without gradients; the mode is put back afterwards, also
+/// after an exception. Boxes are scaled to original pixels (postprocess) and written as xywh.
+///   id_of_label  [K] category id of class 0..K-1, none = leave its detections out (CategoryMap::id_of_label)
+/// Throws Error for a label outside id_of_label, and whatever detector and producer throw.
+InferenceResult run_inference(Detector& detector,
+                              const BatchProducer& next_batch,
+                              std::span<const std::optional<std::int64_t>> id_of_label,
+                              const InferenceOptions& options = {});
+
+}  // namespace detforge

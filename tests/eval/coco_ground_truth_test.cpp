@@ -1,0 +1,82 @@
+#include "detforge/eval/coco_ground_truth.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "detforge/core/error.h"
+#include "detforge/core/files.h"
+#include "eval/eval_cases.h"
+#include "support/test_data.h"
+
+namespace detforge {
+namespace {
+
+std::shared_ptr<const CocoStore> load(const std::filesystem::path& path) {
+  CheckReport report;
+  return load_coco(path.string(), {}, report);
+}
+
+std::shared_ptr<const CocoStore> load_text(const std::string& annotations) {
+  const test::TemporaryFolder folder;
+  files::write_atomic(folder / "gt.json",
+                      R"({"images":[{"id":7,"height":100,"width":100,"file_name":"a.jpg"},{"id":5,"height":100,"width":100,"file_name":"b.jpg"}],)"
+                      R"("categories":[{"id":3,"name":"thing"}],"annotations":[)" + annotations + "]}");
+  return load(folder / "gt.json");
+}
+
+TEST(CocoGroundTruth, KeepsTheFilesBoxesAndAreas) {
+  // Partly outside the image, and a crowd: evaluation uses both as they are.
+  const auto store = load_text(
+      R"({"id":1,"image_id":7,"category_id":3,"bbox":[90,10,20,30],"area":123.5,"iscrowd":0},)"
+      R"({"id":2,"image_id":5,"category_id":3,"bbox":[0,0,10,10],"area":100,"iscrowd":1})");
+  const EvalInputs inputs = eval_inputs(*store);
+  EXPECT_EQ(inputs.image_ids, (std::vector<std::int64_t>{5, 7}));
+  ASSERT_EQ(inputs.categories.size(), 1U);
+  EXPECT_EQ(inputs.categories[0].name, "thing");
+  ASSERT_EQ(inputs.ground_truth.size(), 2U);
+  EXPECT_TRUE(inputs.ground_truth[0].is_crowd);
+  EXPECT_EQ(inputs.ground_truth[1].image_id, 7);
+  EXPECT_EQ(inputs.ground_truth[1].width, 20);
+  EXPECT_EQ(inputs.ground_truth[1].area, 123.5);
+}
+
+TEST(CocoGroundTruth, TakesAPartOfTheImages) {
+  const auto store = load_text(R"({"id":1,"image_id":7,"category_id":3,"bbox":[9,10,20,30],"area":600,"iscrowd":0})");
+  const EvalInputs inputs = eval_inputs(*store, std::vector<std::int64_t>{5});
+  EXPECT_EQ(inputs.image_ids, (std::vector<std::int64_t>{5}));
+  EXPECT_TRUE(inputs.ground_truth.empty());
+  EXPECT_THROW(eval_inputs(*store, std::vector<std::int64_t>{6}), Error);
+}
+
+TEST(FieldReportF81, AMissingAreaIsTheMasksElseTheBoxs) {
+  const auto store = load_text(
+      R"({"id":1,"image_id":7,"category_id":3,"bbox":[0,0,40,50],"iscrowd":0},)"
+      R"({"id":2,"image_id":7,"category_id":3,"bbox":[0,0,40,50],"iscrowd":0,"segmentation":[[0,0,40,0,0,50]]})");
+  const EvalInputs inputs = eval_inputs(*store);
+  ASSERT_EQ(inputs.ground_truth.size(), 2U);
+  EXPECT_EQ(inputs.ground_truth[0].area, 2000);
+  EXPECT_NEAR(inputs.ground_truth[1].area, 1000, 60);  // a triangle: half of the box, to the pixels on its edge
+}
+
+TEST(CocoGroundTruthParity, EqualsAPlainReadingOfEveryCase) {
+  const auto cases = test::parity_cases(
+      [](const nlohmann::json& description) { return description.at("files").contains("dets_bbox.json"); });
+  ASSERT_FALSE(cases.empty());
+  for (const test::ParityCase& parity : cases) {
+    SCOPED_TRACE(parity.folder.string());
+    const EvalInputs plain = test::load_inputs(parity.folder / "gt.json");
+    const EvalInputs inputs = eval_inputs(*load(parity.folder / "gt.json"));
+    EXPECT_EQ(inputs.ground_truth.size(), plain.ground_truth.size());
+    const auto detections = test::perfect_detections(plain);
+    const auto expected = evaluate_coco(plain, detections), actual = evaluate_coco(inputs, detections);
+    EXPECT_EQ(actual.precision, expected.precision);
+    EXPECT_EQ(actual.recall, expected.recall);
+    EXPECT_EQ(actual.judged, expected.judged);
+  }
+}
+
+}  // namespace
+}  // namespace detforge
