@@ -239,7 +239,7 @@ std::string CheckReport::to_text() const {
       continue;
     }
     const CheckExample& first = examples(rule.kind).front();
-    text += fmt::format("  {:<24}{:>9}  {:<5}  {}{}{}\n", rule.name, count(rule.kind),
+    text += fmt::format("\n  {:<24}{:>9}  {:<5}  {}{}{}", rule.name, count(rule.kind),
                         rule.is_note ? "note" : check_name(policy_.action(rule.kind)), where_text(rule, first),
                         first.detail.empty() ? "" : ": ", first.detail);
   }
@@ -247,8 +247,8 @@ std::string CheckReport::to_text() const {
     return "";
   }
   const std::string sentence = dropped_sentence();
-  return fmt::format("Data checks of {} ({} images, {} annotations)\n  {:<24}{:>9}  {:<5}  first example\n{}{}{}", file_,
-                     images_, annotations_, "problem", "count", "done", text, sentence, sentence.empty() ? "" : "\n");
+  return fmt::format("Data checks of {} ({} images, {} annotations)\n  {:<24}{:>9}  {:<5}  first example{}{}{}", file_,
+                     images_, annotations_, "problem", "count", "done", text, sentence.empty() ? "" : "\n", sentence);
 }
 
 std::string CheckReport::to_json() const {

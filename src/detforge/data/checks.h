@@ -84,6 +84,7 @@ class CheckReport {
 
   const std::string& file() const { return file_; }
   const CheckPolicy& policy() const { return policy_; }
+  std::int64_t images() const { return images_; }
   std::int64_t annotations() const { return annotations_; }
   std::int64_t dropped() const { return dropped_; }
   std::int64_t count(CheckKind kind) const { return entries_[static_cast<std::size_t>(kind)].count; }

@@ -25,7 +25,8 @@ CheckExample example_of(const CocoAnnotation& a, std::string detail = {}) {
 std::string box_text(const CocoAnnotation& a) { return fmt::format("bbox [{}]", fmt::join(a.box_xywh, ", ")); }
 
 /// Reads the sizes that the JSON lacks from the image files.
-void fill_sizes(CocoTables& tables, const std::string& image_root, CheckReport& report) {
+void fill_sizes(CocoTables& tables, const CocoLoadOptions& options, CheckReport& report) {
+  const ImageReadOptions read{.apply_orientation = options.apply_orientation};
   for (std::size_t i = 0; i < tables.images.size(); ++i) {
     CocoImage& image = tables.images[i];
     if (image.size.height > 0 && image.size.width > 0) {
@@ -34,9 +35,9 @@ void fill_sizes(CocoTables& tables, const std::string& image_root, CheckReport& 
     const std::string name(tables.file_name(image));
     std::string problem = "no image folder to read it from";
     image.size = {};
-    if (!image_root.empty() && !name.empty()) {
+    if (!options.image_root.empty() && !name.empty()) {
       try {
-        image.size = probe_image((std::filesystem::path(image_root) / name).string()).size;
+        image.size = probe_image((std::filesystem::path(options.image_root) / name).string(), read).size;
         problem.clear();
       } catch (const Error& error) {
         problem = error.message();
@@ -264,7 +265,7 @@ std::int64_t check_annotation(CocoTables& tables, CocoAnnotation& a, CornerSuspi
 void check_coco(CocoTables& tables, const CocoLoadOptions& options, CheckReport& report) {
   const auto annotations_in_file = static_cast<std::int64_t>(tables.annotations.size());
   const auto images_in_file = static_cast<std::int64_t>(tables.images.size());
-  fill_sizes(tables, options.image_root, report);
+  fill_sizes(tables, options, report);
   order_images(tables, report);
   order_categories(tables, report);
   check_ids(tables.annotations, report);

@@ -94,6 +94,7 @@ class CocoStore {
 struct CocoLoadOptions {
   std::string image_root = {};     ///< folder of the images; used only to read sizes that the JSON lacks
   bool keep_segmentation = true;   ///< false: masks are checked and give missing areas, but are not kept
+  bool apply_orientation = true;   ///< for sizes read from image files: ImageReadOptions::apply_orientation
 };
 
 /// Reads and checks a COCO instances file. Every problem is counted in `report` (whose policy says what is
