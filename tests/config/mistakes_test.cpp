@@ -75,6 +75,7 @@ TEST(ConfigMistakes, WrongTypesAreRefused) {
       {"SOLVER.MAX_ITER=99999999999999999999", "an integer"},
       {"SOLVER.BASE_LR=fast", "a number"},
       {"SOLVER.BASE_LR=nan", "a number"},
+      {"SOLVER.BASE_LR=inf", "a number"},
       {"SOLVER.BASE_LR=[0.1]", "a number"},
       {"SOLVER.BASE_LR=0.1x", "a number"},
       {"SOLVER.NESTEROV=1", "true or false"},

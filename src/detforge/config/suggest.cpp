@@ -56,18 +56,11 @@ struct Candidate {
   std::string_view name;
 };
 
-/// 0: the same but for case and spaces. Up to 1: the right name in another section. Else edits to
-/// make.
+/// 0: the same but for case and spaces. Up to 1: the right name in another section. Else edits to make;
+/// the small share of `whole` prefers the nearer section among equal last parts.
 double distance(std::string_view unknown, std::string_view known) {
   const double whole = edit_distance(unknown, known);
   const double last = edit_distance(last_part(unknown), last_part(known));
-  if (whole == 0) {
-    return 0;
-  }
-  if (last == 0) {
-    return std::min(whole, 0.5 + 0.01 * whole);
-  }
-  // The small share of `whole` prefers the nearer section among equal last parts.
   return std::min(whole, last + 0.5 + 0.01 * whole);
 }
 
