@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "detforge/data/image_io.h"
@@ -20,5 +21,9 @@ ImageInfo probe(std::string_view bytes);
 /// uses. Throws Error if the image is larger than options.max_pixels, of an unsupported kind (12
 /// bits a sample), or damaged: in pixels that is only an error unless options.tolerant.
 Decoded decode(std::string_view bytes, const ImageReadOptions& options);
+
+/// Encodes with libjpeg-turbo's defaults (4:2:0). Throws Error if the encoder fails (a side above
+/// 65500).
+std::string encode(const Image& image, int quality);
 
 }  // namespace detforge::jpeg
