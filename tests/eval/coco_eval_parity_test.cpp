@@ -34,10 +34,12 @@ std::vector<DataCase> data_cases() {
       DataCase made;
       made.ground_truth = folder.path() / entry.at("gt").get<std::string>();
       if (!std::filesystem::exists(made.ground_truth)) {
-        made.ground_truth = root / "coco_sample" / "annotations" / entry.at("gt").get<std::string>();
+        made.ground_truth =
+            root / "coco_sample" / "annotations" / entry.at("gt").get<std::string>();
       }
       made.detections = folder.path() / entry.at("detections").get<std::string>();
-      made.name = folder.path().filename().string() + "_" + entry.at("iou_type").get<std::string>() +
+      made.name = folder.path().filename().string() + "_" +
+                  entry.at("iou_type").get<std::string>() +
                   (entry.value("use_cats", 1) == 0 ? "_no_categories" : "");
       made.entry = std::move(entry);
       cases.push_back(std::move(made));
@@ -49,7 +51,9 @@ std::vector<DataCase> data_cases() {
   return cases;
 }
 
-void PrintTo(const DataCase& data_case, std::ostream* out) { *out << data_case.name; }
+void PrintTo(const DataCase& data_case, std::ostream* out) {
+  *out << data_case.name;
+}
 
 class CocoEvalDataParity : public testing::TestWithParam<DataCase> {};
 
@@ -76,23 +80,29 @@ TEST_P(CocoEvalDataParity, EqualsPycocotools) {
   const EvalInputs inputs = test::load_inputs(data_case.ground_truth);
   const auto detections = read_results_json(data_case.detections);
   check_results_ids(detections, inputs);
-  const auto result =
-      evaluate_coco(inputs, detections,
-                    {.use_categories = data_case.entry.value("use_cats", 1) != 0, .pycocotools_compat = true});
+  const auto result = evaluate_coco(
+      inputs, detections,
+      {.use_categories = data_case.entry.value("use_cats", 1) != 0, .pycocotools_compat = true});
   ASSERT_EQ(result.summary.size(), 12U);
   for (const SummaryMetric& metric : result.summary) {
-    EXPECT_NEAR(pycocotools_form(metric.value), data_case.entry.at("stats").at(metric.key).get<double>(), 1e-9) << metric.key;
+    EXPECT_NEAR(pycocotools_form(metric.value),
+                data_case.entry.at("stats").at(metric.key).get<double>(), 1e-9)
+        << metric.key;
   }
   if (data_case.entry.contains("per_category")) {
     ASSERT_EQ(data_case.entry.at("per_category").size(), result.categories.size());
     for (std::size_t k = 0; k < result.categories.size(); ++k) {
       SCOPED_TRACE("category " + std::to_string(result.categories[k].id));
-      expect_category(result, k, data_case.entry.at("per_category").at(std::to_string(result.categories[k].id)));
+      expect_category(
+          result, k,
+          data_case.entry.at("per_category").at(std::to_string(result.categories[k].id)));
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Data, CocoEvalDataParity, testing::ValuesIn(data_cases()),
+INSTANTIATE_TEST_SUITE_P(Data,
+                         CocoEvalDataParity,
+                         testing::ValuesIn(data_cases()),
                          [](const auto& instance) { return instance.param.name; });
 
 /// Fixture of every parity case that holds a COCO evaluation.
@@ -100,7 +110,8 @@ class CocoEvalUnitParity : public testing::Test {
  protected:
   static std::vector<test::ParityCase> cases() {
     return test::parity_cases([](const nlohmann::json& description) {
-      return description.contains("stats_order") && description.at("files").contains("dets_bbox.json");
+      return description.contains("stats_order") &&
+             description.at("files").contains("dets_bbox.json");
     });
   }
 };
@@ -112,7 +123,8 @@ void expect_arrays(const CocoEvalResult& result, const test::Npz& arrays) {
   const auto per_class = arrays.at("bbox/per_class_AP").to_double();
   ASSERT_EQ(precision.size(), result.precision.size());
   ASSERT_EQ(recall.size(), result.recall.size());
-  const std::size_t area_count = result.options.area_ranges.size(), category_count = result.categories.size();
+  const std::size_t area_count = result.options.area_ranges.size(),
+                    category_count = result.categories.size();
   const double half_ulp = 6e-8;  // the arrays are stored as float32, values up to 1
   for (std::size_t i = 0; i < precision.size(); ++i) {
     const bool defined = result.defined(i / area_count % category_count, i % area_count);
@@ -120,13 +132,15 @@ void expect_arrays(const CocoEvalResult& result, const test::Npz& arrays) {
   }
   const std::size_t max_dets = result.options.max_dets.size();
   for (std::size_t i = 0; i < recall.size(); ++i) {
-    const bool defined = result.defined(i / max_dets / area_count % category_count, i / max_dets % area_count);
+    const bool defined =
+        result.defined(i / max_dets / area_count % category_count, i / max_dets % area_count);
     ASSERT_NEAR(defined ? result.recall[i] : -1, recall[i], half_ulp) << i;
   }
   for (std::size_t k = 0; k < category_count; ++k) {
     EXPECT_NEAR(pycocotools_form(result.per_category[k].ap), per_class[k], half_ulp);
     for (std::size_t r = 0; r < result.options.recall_thresholds.size(); ++r) {
-      const double score = result.defined(k, 0) ? result.scores[result.precision_index(0, r, k, 0)] : -1;
+      const double score =
+          result.defined(k, 0) ? result.scores[result.precision_index(0, r, k, 0)] : -1;
       ASSERT_NEAR(score, scores[r * category_count + k], half_ulp);
     }
   }
@@ -137,12 +151,14 @@ TEST_F(CocoEvalUnitParity, EqualsStatsAndArrays) {
   for (const test::ParityCase& parity : cases()) {
     SCOPED_TRACE(parity.folder.string());
     const EvalInputs inputs = test::load_inputs(parity.folder / "gt.json");
-    const auto result = evaluate_coco(inputs, read_results_json(parity.folder / "dets_bbox.json"), {.pycocotools_compat = true});
+    const auto result = evaluate_coco(inputs, read_results_json(parity.folder / "dets_bbox.json"),
+                                      {.pycocotools_compat = true});
     const auto& order = parity.description.at("stats_order");
     ASSERT_EQ(order.size(), result.summary.size());
     for (std::size_t i = 0; i < order.size(); ++i) {
       EXPECT_EQ(result.summary[i].key, order[i]);
-      EXPECT_NEAR(pycocotools_form(result.summary[i].value), parity.description.at("stats").at("bbox")[i].get<double>(), 1e-9);
+      EXPECT_NEAR(pycocotools_form(result.summary[i].value),
+                  parity.description.at("stats").at("bbox")[i].get<double>(), 1e-9);
     }
     expect_arrays(result, test::read_npz(parity.folder / "eval.npz"));
   }

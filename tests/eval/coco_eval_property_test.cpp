@@ -32,11 +32,13 @@ void expect_naive(const CocoEvalResult& result, const test::NaiveResult& naive) 
       for (std::size_t t = 0; t < options.iou_thresholds.size(); ++t) {
         for (std::size_t r = 0; r < options.recall_thresholds.size(); ++r) {
           const std::size_t i = result.precision_index(t, r, k, a);
-          ASSERT_NEAR(result.defined(k, a) ? result.precision[i] : -1, naive.precision[i], 1e-12) << t << " " << r << " " << k << " " << a;
+          ASSERT_NEAR(result.defined(k, a) ? result.precision[i] : -1, naive.precision[i], 1e-12)
+              << t << " " << r << " " << k << " " << a;
         }
         for (std::size_t m = 0; m < options.max_dets.size(); ++m) {
           const std::size_t i = result.recall_index(t, k, a, m);
-          ASSERT_NEAR(result.defined(k, a) ? result.recall[i] : -1, naive.recall[i], 1e-12) << t << " " << k << " " << a << " " << m;
+          ASSERT_NEAR(result.defined(k, a) ? result.recall[i] : -1, naive.recall[i], 1e-12)
+              << t << " " << k << " " << a << " " << m;
         }
       }
     }
@@ -98,7 +100,13 @@ TEST(CocoEvalProperty, ThreadsDoNotMatter) {
 TEST(CocoEvalProperty, AFalsePositiveWithTheLowestScoreChangesNothing) {
   test::RandomCase made = test::random_case(11);
   const auto before = evaluate_coco(made.inputs, made.detections);
-  made.detections.push_back({.image_id = made.inputs.image_ids[0], .category_id = 9, .x = 5000, .y = 0, .width = 10, .height = 10, .score = -1});
+  made.detections.push_back({.image_id = made.inputs.image_ids[0],
+                             .category_id = 9,
+                             .x = 5000,
+                             .y = 0,
+                             .width = 10,
+                             .height = 10,
+                             .score = -1});
   EXPECT_EQ(before.value("AP"), evaluate_coco(made.inputs, made.detections).value("AP"));
 }
 

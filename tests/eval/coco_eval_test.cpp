@@ -16,20 +16,28 @@ namespace {
 EvalInputs row_of_objects(int count) {
   EvalInputs inputs{.ground_truth = {}, .image_ids = {7}, .categories = {{3, "thing"}}};
   for (int i = 0; i < count; ++i) {
-    inputs.ground_truth.push_back({.image_id = 7, .category_id = 3, .id = i + 1, .x = 100.0 * i, .y = 0, .width = 10,
-                                   .height = 10, .area = 100});
+    inputs.ground_truth.push_back({.image_id = 7,
+                                   .category_id = 3,
+                                   .id = i + 1,
+                                   .x = 100.0 * i,
+                                   .y = 0,
+                                   .width = 10,
+                                   .height = 10,
+                                   .area = 100});
   }
   return inputs;
 }
 
 EvalDetection at(double x, double score) {
-  return {.image_id = 7, .category_id = 3, .x = x, .y = 0, .width = 10, .height = 10, .score = score};
+  return {
+      .image_id = 7, .category_id = 3, .x = x, .y = 0, .width = 10, .height = 10, .score = score};
 }
 
 TEST(CocoEval, InterpolatesPrecisionAtRecallPoints) {
-  // Hit, miss, hit on two objects: recall 1/2, 1/2, 1; precision 1, 1/2, 2/3; best from there on 1, 2/3, 2/3.
-  // Recall points 0.00..0.50 (51) see 1, 0.51..1.00 (50) see 2/3.
-  const auto result = evaluate_coco(row_of_objects(2), std::vector{at(0, 0.9), at(50, 0.8), at(100, 0.7)});
+  // Hit, miss, hit on two objects: recall 1/2, 1/2, 1; precision 1, 1/2, 2/3; best from there on 1,
+  // 2/3, 2/3. Recall points 0.00..0.50 (51) see 1, 0.51..1.00 (50) see 2/3.
+  const auto result =
+      evaluate_coco(row_of_objects(2), std::vector{at(0, 0.9), at(50, 0.8), at(100, 0.7)});
   EXPECT_NEAR(*result.value("AP"), (51 + 50 * 2.0 / 3) / 101, 1e-12);
   EXPECT_NEAR(*result.value("AP50"), (51 + 50 * 2.0 / 3) / 101, 1e-12);
   EXPECT_DOUBLE_EQ(*result.value("AR100"), 1.0);
@@ -56,21 +64,32 @@ TEST(CocoEval, AnIouEqualToTheThresholdIsAMatch) {
 
 TEST(CocoEval, ASecondDetectionOfAnObjectIsWrong) {
   // Duplicate with the second score: recall 1/2, 1/2, 1, as hit, miss, hit.
-  const auto result = evaluate_coco(row_of_objects(2), std::vector{at(0, 0.9), at(0, 0.8), at(100, 0.7)});
+  const auto result =
+      evaluate_coco(row_of_objects(2), std::vector{at(0, 0.9), at(0, 0.8), at(100, 0.7)});
   EXPECT_NEAR(*result.value("AP"), (51 + 50 * 2.0 / 3) / 101, 1e-12);
 }
 
 TEST(CocoEval, TiedScoresKeepInputOrder) {
   // Miss then hit, same score: precision 1/2 at recall 1. Hit then miss: 1.
-  EXPECT_DOUBLE_EQ(*evaluate_coco(row_of_objects(1), std::vector{at(50, 0.5), at(0, 0.5)}).value("AP"), 0.5);
-  EXPECT_DOUBLE_EQ(*evaluate_coco(row_of_objects(1), std::vector{at(0, 0.5), at(50, 0.5)}).value("AP"), 1.0);
+  EXPECT_DOUBLE_EQ(
+      *evaluate_coco(row_of_objects(1), std::vector{at(50, 0.5), at(0, 0.5)}).value("AP"), 0.5);
+  EXPECT_DOUBLE_EQ(
+      *evaluate_coco(row_of_objects(1), std::vector{at(0, 0.5), at(50, 0.5)}).value("AP"), 1.0);
 }
 
 TEST(CocoEval, ACrowdSwallowsAnyNumberOfDetections) {
-  // The crowd covers x = 100..300; three detections inside have intersection / detection area = 1: ignored.
+  // The crowd covers x = 100..300; three detections inside have intersection / detection area = 1:
+  // ignored.
   EvalInputs inputs = row_of_objects(1);
-  inputs.ground_truth.push_back({.image_id = 7, .category_id = 3, .id = 9, .x = 100, .y = 0, .width = 200, .height = 50,
-                                 .area = 10000, .is_crowd = true});
+  inputs.ground_truth.push_back({.image_id = 7,
+                                 .category_id = 3,
+                                 .id = 9,
+                                 .x = 100,
+                                 .y = 0,
+                                 .width = 200,
+                                 .height = 50,
+                                 .area = 10000,
+                                 .is_crowd = true});
   const auto result =
       evaluate_coco(inputs, std::vector{at(110, 0.9), at(150, 0.8), at(200, 0.7), at(0, 0.6)});
   EXPECT_DOUBLE_EQ(*result.value("AP"), 1.0);
@@ -79,8 +98,18 @@ TEST(CocoEval, ACrowdSwallowsAnyNumberOfDetections) {
 
 TEST(CocoEval, MaxDetsKeepsTheBestOfAnImage) {
   // Three objects, three right detections: the best one alone finds 1/3.
-  const auto result = evaluate_coco(row_of_objects(3), std::vector{at(0, 0.9), at(100, 0.8), at(200, 0.7)});
+  const auto result =
+      evaluate_coco(row_of_objects(3), std::vector{at(0, 0.9), at(100, 0.8), at(200, 0.7)});
   EXPECT_NEAR(*result.value("AR1"), 1.0 / 3, 1e-15);
+  EXPECT_DOUBLE_EQ(*result.value("AR10"), 1.0);
+}
+
+TEST(CocoEval, MaxDetsMayComeInAnyOrder) {
+  const auto result =
+      evaluate_coco(row_of_objects(3), std::vector{at(0, 0.9), at(100, 0.8), at(200, 0.7)},
+                    {.max_dets = {10, 2}});
+  EXPECT_DOUBLE_EQ(*result.value("AP"), 1.0);
+  EXPECT_NEAR(*result.value("AR2"), 2.0 / 3, 1e-15);
   EXPECT_DOUBLE_EQ(*result.value("AR10"), 1.0);
 }
 
@@ -110,18 +139,25 @@ TEST(CocoEval, WithoutCategoriesTheClassDoesNotMatter) {
   EvalDetection other = at(0, 0.9);
   other.category_id = 8;
   EXPECT_DOUBLE_EQ(*evaluate_coco(inputs, std::vector{other}).value("AP"), 0.0);
-  EXPECT_DOUBLE_EQ(*evaluate_coco(inputs, std::vector{other}, {.use_categories = false}).value("AP"), 1.0);
+  EXPECT_DOUBLE_EQ(
+      *evaluate_coco(inputs, std::vector{other}, {.use_categories = false}).value("AP"), 1.0);
 }
 
 TEST(CocoEval, TakesIousAndAreasFromTheCaller) {
-  // The source says that detection 0 is the object, although the boxes are apart; area 5000 makes it medium.
+  // The source says that detection 0 is the object, although the boxes are apart; area 5000 makes
+  // it medium.
   EvalInputs inputs = row_of_objects(1);
-  const IouSource all_same = [](auto, auto, std::span<double> iou) { std::fill(iou.begin(), iou.end(), 0.8); };
+  const IouSource all_same = [](auto, auto, std::span<double> iou) {
+    std::fill(iou.begin(), iou.end(), 0.8);
+  };
   const auto matched = evaluate_coco(inputs, std::vector{at(500, 0.9)}, {}, all_same);
   EXPECT_DOUBLE_EQ(*matched.value("AP50"), 1.0);
   EXPECT_DOUBLE_EQ(*matched.value("AP"), 0.7);  // 0.50, 0.55, ..., 0.80
-  const IouSource none = [](auto, auto, std::span<double> iou) { std::fill(iou.begin(), iou.end(), 0.0); };
-  const auto missed = evaluate_coco(inputs, std::vector{at(500, 0.9), at(0, 0.1)}, {}, none, std::vector{5000.0, 1.0});
+  const IouSource none = [](auto, auto, std::span<double> iou) {
+    std::fill(iou.begin(), iou.end(), 0.0);
+  };
+  const auto missed = evaluate_coco(inputs, std::vector{at(500, 0.9), at(0, 0.1)}, {}, none,
+                                    std::vector{5000.0, 1.0});
   EXPECT_DOUBLE_EQ(*missed.value("AP"), 0.0);
 }
 
@@ -134,22 +170,26 @@ TEST(CocoEval, AnErrorInAThreadReachesTheCaller) {
 TEST(CocoEval, RefusesWhatCannotBeEvaluated) {
   const EvalInputs inputs = row_of_objects(1);
   EXPECT_THROW(evaluate_coco(inputs, std::vector{at(0, std::nan(""))}), Error);
-  EXPECT_THROW(evaluate_coco(inputs, std::vector{at(0, std::numeric_limits<double>::infinity())}), Error);
+  EXPECT_THROW(evaluate_coco(inputs, std::vector{at(0, std::numeric_limits<double>::infinity())}),
+               Error);
   EXPECT_THROW(evaluate_coco(inputs, {}, {.iou_thresholds = std::vector<double>(65, 0.5)}), Error);
   EXPECT_THROW(evaluate_coco(inputs, {}, {.iou_thresholds = {0.0}}), Error);
+  EXPECT_THROW(evaluate_coco(inputs, {}, {.recall_thresholds = {0.5, 0.1}}), Error);
   EXPECT_THROW(evaluate_coco(inputs, {}, {.max_dets = {}}), Error);
   EXPECT_THROW(evaluate_coco(inputs, std::vector{at(0, 1)}, {}, {}, std::vector{1.0, 2.0}), Error);
 }
 
 TEST(CocoEval, AThresholdOfOneIsReachedByTheSameBox) {
-  const auto result = evaluate_coco(row_of_objects(1), std::vector{at(0, 0.9)}, {.iou_thresholds = {1.0}});
+  const auto result =
+      evaluate_coco(row_of_objects(1), std::vector{at(0, 0.9)}, {.iou_thresholds = {1.0}});
   EXPECT_DOUBLE_EQ(*result.value("AP"), 1.0);
   EXPECT_FALSE(result.value("AP50").has_value());
 }
 
 TEST(CocoEval, CountsWhatIsNotEvaluated) {
   EvalInputs inputs = row_of_objects(1);
-  inputs.ground_truth.push_back({.image_id = 99, .category_id = 3, .id = 5, .width = 1, .height = 1, .area = 1});
+  inputs.ground_truth.push_back(
+      {.image_id = 99, .category_id = 3, .id = 5, .width = 1, .height = 1, .area = 1});
   EvalDetection elsewhere = at(0, 0.9);
   elsewhere.image_id = 99;
   const auto result = evaluate_coco(inputs, std::vector{at(0, 0.5), elsewhere});

@@ -21,9 +21,11 @@ std::shared_ptr<const CocoStore> load(const std::filesystem::path& path) {
 
 std::shared_ptr<const CocoStore> load_text(const std::string& annotations) {
   const test::TemporaryFolder folder;
-  files::write_atomic(folder / "gt.json",
-                      R"({"images":[{"id":7,"height":100,"width":100,"file_name":"a.jpg"},{"id":5,"height":100,"width":100,"file_name":"b.jpg"}],)"
-                      R"("categories":[{"id":3,"name":"thing"}],"annotations":[)" + annotations + "]}");
+  files::write_atomic(
+      folder / "gt.json",
+      R"({"images":[{"id":7,"height":100,"width":100,"file_name":"a.jpg"},{"id":5,"height":100,"width":100,"file_name":"b.jpg"}],)"
+      R"("categories":[{"id":3,"name":"thing"}],"annotations":[)" +
+          annotations + "]}");
   return load(folder / "gt.json");
 }
 
@@ -44,7 +46,8 @@ TEST(CocoGroundTruth, KeepsTheFilesBoxesAndAreas) {
 }
 
 TEST(CocoGroundTruth, TakesAPartOfTheImages) {
-  const auto store = load_text(R"({"id":1,"image_id":7,"category_id":3,"bbox":[9,10,20,30],"area":600,"iscrowd":0})");
+  const auto store = load_text(
+      R"({"id":1,"image_id":7,"category_id":3,"bbox":[9,10,20,30],"area":600,"iscrowd":0})");
   const EvalInputs inputs = eval_inputs(*store, std::vector<std::int64_t>{5});
   EXPECT_EQ(inputs.image_ids, (std::vector<std::int64_t>{5}));
   EXPECT_TRUE(inputs.ground_truth.empty());
@@ -58,12 +61,14 @@ TEST(FieldReportF81, AMissingAreaIsTheMasksElseTheBoxs) {
   const EvalInputs inputs = eval_inputs(*store);
   ASSERT_EQ(inputs.ground_truth.size(), 2U);
   EXPECT_EQ(inputs.ground_truth[0].area, 2000);
-  EXPECT_NEAR(inputs.ground_truth[1].area, 1000, 60);  // a triangle: half of the box, to the pixels on its edge
+  EXPECT_NEAR(inputs.ground_truth[1].area, 1000,
+              60);  // a triangle: half of the box, to the pixels on its edge
 }
 
 TEST(CocoGroundTruthParity, EqualsAPlainReadingOfEveryCase) {
-  const auto cases = test::parity_cases(
-      [](const nlohmann::json& description) { return description.at("files").contains("dets_bbox.json"); });
+  const auto cases = test::parity_cases([](const nlohmann::json& description) {
+    return description.at("files").contains("dets_bbox.json");
+  });
   ASSERT_FALSE(cases.empty());
   for (const test::ParityCase& parity : cases) {
     SCOPED_TRACE(parity.folder.string());
@@ -71,7 +76,8 @@ TEST(CocoGroundTruthParity, EqualsAPlainReadingOfEveryCase) {
     const EvalInputs inputs = eval_inputs(*load(parity.folder / "gt.json"));
     EXPECT_EQ(inputs.ground_truth.size(), plain.ground_truth.size());
     const auto detections = test::perfect_detections(plain);
-    const auto expected = evaluate_coco(plain, detections), actual = evaluate_coco(inputs, detections);
+    const auto expected = evaluate_coco(plain, detections),
+               actual = evaluate_coco(inputs, detections);
     EXPECT_EQ(actual.precision, expected.precision);
     EXPECT_EQ(actual.recall, expected.recall);
     EXPECT_EQ(actual.judged, expected.judged);

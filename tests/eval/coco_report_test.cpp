@@ -11,8 +11,9 @@ namespace {
 /// Category 3 has two small objects, both found; category 8 has no object but one detection.
 CocoEvalResult small_result() {
   const EvalInputs inputs = {
-      .ground_truth = {{.image_id = 6, .category_id = 3, .id = 1, .width = 10, .height = 10, .area = 100},
-                       {.image_id = 7, .category_id = 3, .id = 2, .width = 10, .height = 10, .area = 100}},
+      .ground_truth =
+          {{.image_id = 6, .category_id = 3, .id = 1, .width = 10, .height = 10, .area = 100},
+           {.image_id = 7, .category_id = 3, .id = 2, .width = 10, .height = 10, .area = 100}},
       .image_ids = {6, 7},
       .categories = {{3, "thing"}, {8, "no, \"really\""}}};
   const std::vector<EvalDetection> detections = {
@@ -39,10 +40,12 @@ TEST(CocoReport, PrintsPycocotoolsLines) {
 }
 
 TEST(CocoReport, AlignsTheTableOfCategories) {
-  EXPECT_EQ(category_table(small_result()),
-            "category          AP    AP50    AP75     APs     APm     APl   AR100  objects detections\n"
-            "thing          1.000   1.000   1.000   1.000     n/a     n/a   1.000        2          2\n"
-            "no, \"really\"     n/a     n/a     n/a     n/a     n/a     n/a     n/a        0          1\n");
+  EXPECT_EQ(
+      category_table(small_result()),
+      "category          AP    AP50    AP75     APs     APm     APl   AR100  objects detections\n"
+      "thing          1.000   1.000   1.000   1.000     n/a     n/a   1.000        2          2\n"
+      "no, \"really\"     n/a     n/a     n/a     n/a     n/a     n/a     n/a        0          "
+      "1\n");
 }
 
 TEST(CocoReport, WritesCsvWithEmptyFieldsForUndefined) {

@@ -23,8 +23,13 @@ namespace {
 EvalInputs one_image(std::int64_t image_id, int count) {
   EvalInputs inputs{.ground_truth = {}, .image_ids = {image_id}, .categories = {{3, "thing"}}};
   for (int i = 0; i < count; ++i) {
-    inputs.ground_truth.push_back({.image_id = image_id, .category_id = 3, .id = i + 1, .x = 100.0 * i, .width = 40,
-                                   .height = 50, .area = 2000});
+    inputs.ground_truth.push_back({.image_id = image_id,
+                                   .category_id = 3,
+                                   .id = i + 1,
+                                   .x = 100.0 * i,
+                                   .width = 40,
+                                   .height = 50,
+                                   .area = 2000});
   }
   return inputs;
 }
@@ -41,23 +46,31 @@ std::vector<EvalDetection> through_a_file(const std::vector<EvalDetection>& dete
 }
 
 TEST(FieldReportF07, ResultsWithClassNumbersInsteadOfIdsAreRefusedWithAList) {
-  const EvalInputs inputs = {.ground_truth = {}, .image_ids = {1}, .categories = {{3, "a"}, {9, "b"}, {60, "c"}}};
-  const std::vector<EvalDetection> detections = {{.image_id = 1, .category_id = 0}, {.image_id = 1, .category_id = 3},
+  const EvalInputs inputs = {
+      .ground_truth = {}, .image_ids = {1}, .categories = {{3, "a"}, {9, "b"}, {60, "c"}}};
+  const std::vector<EvalDetection> detections = {{.image_id = 1, .category_id = 0},
+                                                 {.image_id = 1, .category_id = 3},
                                                  {.image_id = 1, .category_id = 2}};
   try {
     check_results_ids(detections, inputs);
     FAIL() << "no error";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("2 category id(s) are not in the data set: 0, 2"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("2 category id(s) are not in the data set: 0, 2"),
+              std::string::npos)
+        << error.what();
   }
-  EXPECT_THROW(check_results_ids(std::vector<EvalDetection>{{.image_id = 5, .category_id = 3}}, inputs), Error);
+  EXPECT_THROW(
+      check_results_ids(std::vector<EvalDetection>{{.image_id = 5, .category_id = 3}}, inputs),
+      Error);
 }
 
 TEST(FieldReportF07, AModelOfMoreClassesIsMatchedByName) {
   // Trained on ids {3, 9, 60}; the file to evaluate on has only "b", under another number.
   const std::vector<std::string> classes = {"a", "b", "c"};
-  const CategoryMap map = match_categories(classes, std::vector<EvalCategory>{{70, "b"}, {71, "new"}});
-  EXPECT_EQ(map.id_of_label, (std::vector<std::optional<std::int64_t>>{std::nullopt, 70, std::nullopt}));
+  const CategoryMap map =
+      match_categories(classes, std::vector<EvalCategory>{{70, "b"}, {71, "new"}});
+  EXPECT_EQ(map.id_of_label,
+            (std::vector<std::optional<std::int64_t>>{std::nullopt, 70, std::nullopt}));
   EXPECT_EQ(map.only_in_model, (std::vector<std::string>{"a", "c"}));
   EXPECT_EQ(map.only_in_data, (std::vector<std::string>{"new"}));
   EXPECT_THROW(match_categories(classes, std::vector<EvalCategory>{{1, "x"}}), Error);
@@ -66,11 +79,17 @@ TEST(FieldReportF07, AModelOfMoreClassesIsMatchedByName) {
 
 TEST(FieldReportF13, HugeIdsStayExact) {
   constexpr std::int64_t k2to53 = std::int64_t{1} << 53;
-  const std::vector<std::int64_t> ids = {k2to53, k2to53 + 1, 900100410650, std::numeric_limits<std::int64_t>::max()};
+  const std::vector<std::int64_t> ids = {k2to53, k2to53 + 1, 900100410650,
+                                         std::numeric_limits<std::int64_t>::max()};
   EvalInputs inputs{.ground_truth = {}, .image_ids = ids, .categories = {{k2to53 + 1, "thing"}}};
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    inputs.ground_truth.push_back({.image_id = ids[i], .category_id = k2to53 + 1, .id = ids[i],
-                                   .x = 100.0 * static_cast<double>(i), .width = 40, .height = 50, .area = 2000});
+    inputs.ground_truth.push_back({.image_id = ids[i],
+                                   .category_id = k2to53 + 1,
+                                   .id = ids[i],
+                                   .x = 100.0 * static_cast<double>(i),
+                                   .width = 40,
+                                   .height = 50,
+                                   .area = 2000});
   }
   const auto detections = through_a_file(test::perfect_detections(inputs));
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -82,7 +101,9 @@ TEST(FieldReportF13, HugeIdsStayExact) {
 
 TEST(FieldReportF13, AnIdAboveInt64IsAnError) {
   const test::TemporaryFolder folder;
-  files::write_atomic(folder / "results.json", R"([{"image_id":9223372036854775808,"category_id":3,"bbox":[1,2,3,4],"score":1}])");
+  files::write_atomic(
+      folder / "results.json",
+      R"([{"image_id":9223372036854775808,"category_id":3,"bbox":[1,2,3,4],"score":1}])");
   EXPECT_THROW(read_results_json(folder / "results.json"), Error);
 }
 
@@ -104,7 +125,8 @@ TEST(FieldReportF77, TheSampleWithIdZeroIsPerfectUnlessPycocotoolsIsFollowed) {
   const EvalInputs inputs = test::load_inputs(folder / "zero_gt.json");
   const auto detections = read_results_json(folder / "zero_dt.json");
   EXPECT_EQ(evaluate_coco(inputs, detections).value("AP"), 1.0);
-  EXPECT_NEAR(*evaluate_coco(inputs, detections, {.pycocotools_compat = true}).value("AP"), 0.44224422442244227, 1e-12);
+  EXPECT_NEAR(*evaluate_coco(inputs, detections, {.pycocotools_compat = true}).value("AP"),
+              0.44224422442244227, 1e-12);
 }
 
 TEST(FieldReportF78, NoDetectionsGiveZeroAndANote) {
@@ -115,7 +137,9 @@ TEST(FieldReportF78, NoDetectionsGiveZeroAndANote) {
 }
 
 TEST(FieldReportF79, NoGroundTruthIsNotANumber) {
-  const auto result = evaluate_coco(one_image(7, 0), std::vector<EvalDetection>{{.image_id = 7, .category_id = 3, .width = 5, .height = 5, .score = 1}});
+  const auto result = evaluate_coco(
+      one_image(7, 0), std::vector<EvalDetection>{
+                           {.image_id = 7, .category_id = 3, .width = 5, .height = 5, .score = 1}});
   for (const SummaryMetric& metric : result.summary) {
     EXPECT_FALSE(metric.value.has_value()) << metric.key;
   }
@@ -162,7 +186,8 @@ TEST(FieldReportF81, TheAreaOfTheFileDecidesTheSize) {
 }
 
 TEST(FieldReportF83, AFileGivesTheSameNumberAtAThreshold) {
-  // IoU exactly 0.5 and 0.75 with sides that have no short decimal form: rounding them moves the match.
+  // IoU exactly 0.5 and 0.75 with sides that have no short decimal form: rounding them moves the
+  // match.
   EvalInputs inputs = one_image(7, 2);
   std::vector<EvalDetection> detections = test::perfect_detections(inputs);
   for (std::size_t i = 0; i < 2; ++i) {

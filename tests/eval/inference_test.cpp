@@ -2,9 +2,8 @@
 
 #include <utility>
 
-#include <torch/types.h>
-
 #include <gtest/gtest.h>
+#include <torch/types.h>
 
 #include "detforge/core/error.h"
 
@@ -13,7 +12,8 @@ namespace {
 
 using Ids = std::vector<std::optional<std::int64_t>>;
 
-/// Finds in every image one object of each class: class k at x = 10 (k + 1), 10 wide, y = 0..20, score 0.5.
+/// Finds in every image one object of each class: class k at x = 10 (k + 1), 10 wide, y = 0..20,
+/// score 0.5.
 class FakeDetector : public Detector {
  public:
   LossMap losses(const ImageBatch&, const std::vector<Targets>&) override { return {}; }
@@ -24,9 +24,10 @@ class FakeDetector : public Detector {
     if (fail_) {
       throw Error("broken", "mend it");
     }
-    const Detections found = {.boxes = torch::tensor({{10.F, 0.F, 20.F, 20.F}, {20.F, 0.F, 30.F, 20.F}}),
-                              .scores = torch::tensor({0.5F, 0.25F}),
-                              .labels = torch::tensor({0, 1}, torch::kLong)};
+    const Detections found = {
+        .boxes = torch::tensor({{10.F, 0.F, 20.F, 20.F}, {20.F, 0.F, 30.F, 20.F}}),
+        .scores = torch::tensor({0.5F, 0.25F}),
+        .labels = torch::tensor({0, 1}, torch::kLong)};
     return std::vector<Detections>(static_cast<std::size_t>(images.count()), found);
   }
 
@@ -83,8 +84,9 @@ TEST(Inference, RunsInEvalModeWithoutGradientsAndRestoresTheMode) {
 TEST(Inference, StopsAtTheLimitInsideABatch) {
   FakeDetector detector;
   std::vector<std::int64_t> done;
-  const auto result = run_inference(detector, two_at_a_time(5), Ids{9, 3},
-                                    {.max_images = 3, .progress = [&](std::int64_t count) { done.push_back(count); }});
+  const auto result = run_inference(
+      detector, two_at_a_time(5), Ids{9, 3},
+      {.max_images = 3, .progress = [&](std::int64_t count) { done.push_back(count); }});
   EXPECT_EQ(result.image_ids.size(), 3U);
   EXPECT_EQ(result.detections.size(), 6U);
   EXPECT_EQ(done, (std::vector<std::int64_t>{2, 3}));

@@ -26,13 +26,17 @@ double overlap(double a, double a_length, double b, double b_length) {
 
 double naive_iou(const EvalDetection& d, const EvalGroundTruth& g) {
   const double shared = overlap(d.x, d.width, g.x, g.width) * overlap(d.y, d.height, g.y, g.height);
-  const double both = g.is_crowd ? d.width * d.height : d.width * d.height + g.width * g.height - shared;
+  const double both =
+      g.is_crowd ? d.width * d.height : d.width * d.height + g.width * g.height - shared;
   return shared > 0 ? shared / both : 0.0;
 }
 
-bool in_range(double area, const AreaRange& range) { return range.low <= area && area <= range.high; }
+bool in_range(double area, const AreaRange& range) {
+  return range.low <= area && area <= range.high;
+}
 
-/// The free object of one kind (counting or ignored) that fits best, nullptr if none reaches the threshold.
+/// The free object of one kind (counting or ignored) that fits best, nullptr if none reaches the
+/// threshold.
 const EvalGroundTruth* best_of(const EvalDetection& d,
                                const std::vector<const EvalGroundTruth*>& objects,
                                const std::set<const EvalGroundTruth*>& taken,
@@ -56,11 +60,14 @@ void judge_image(const Question& question,
                  const std::vector<EvalGroundTruth>& objects,
                  std::size_t detections_for_matching,
                  std::vector<Judgement>& judgements) {
-  std::stable_sort(detections.begin(), detections.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
-  detections.resize(std::min(detections.size(), std::min(question.max_dets, detections_for_matching)));
+  std::stable_sort(detections.begin(), detections.end(),
+                   [](const auto& a, const auto& b) { return a.score > b.score; });
+  detections.resize(
+      std::min(detections.size(), std::min(question.max_dets, detections_for_matching)));
   std::vector<const EvalGroundTruth*> counting, ignored;
   for (const EvalGroundTruth& object : objects) {
-    (!object.is_crowd && in_range(object.area, question.area) ? counting : ignored).push_back(&object);
+    (!object.is_crowd && in_range(object.area, question.area) ? counting : ignored)
+        .push_back(&object);
   }
   std::set<const EvalGroundTruth*> taken;
   for (const EvalDetection& d : detections) {
@@ -82,10 +89,12 @@ std::vector<Judgement> judge(const Question& question,
                              std::size_t& object_count) {
   std::vector<Judgement> judgements;
   object_count = 0;
-  for (const std::int64_t image : std::set<std::int64_t>(inputs.image_ids.begin(), inputs.image_ids.end())) {
+  for (const std::int64_t image :
+       std::set<std::int64_t>(inputs.image_ids.begin(), inputs.image_ids.end())) {
     std::vector<EvalDetection> image_detections;
     std::vector<EvalGroundTruth> image_objects;
-    for (const std::int64_t category : question.categories) {  // category by category: it decides ties
+    for (const std::int64_t category :
+         question.categories) {  // category by category: it decides ties
       for (const auto& d : detections) {
         if (d.image_id == image && d.category_id == category) {
           image_detections.push_back(d);
@@ -100,12 +109,15 @@ std::vector<Judgement> judge(const Question& question,
     }
     judge_image(question, image_detections, image_objects, largest_max_dets, judgements);
   }
-  std::stable_sort(judgements.begin(), judgements.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
+  std::stable_sort(judgements.begin(), judgements.end(),
+                   [](const auto& a, const auto& b) { return a.score > b.score; });
   return judgements;
 }
 
 /// The best precision at any position whose recall is at least `wanted`; 0 if there is none.
-double precision_at(const std::vector<Judgement>& judgements, std::size_t object_count, double wanted) {
+double precision_at(const std::vector<Judgement>& judgements,
+                    std::size_t object_count,
+                    double wanted) {
   double best = 0, right = 0;
   for (std::size_t i = 0; i < judgements.size(); ++i) {
     right += judgements[i].right ? 1 : 0;
@@ -132,9 +144,11 @@ NaiveResult naive_coco_eval(const EvalInputs& inputs,
   if (!options.use_categories) {
     groups = {ids};
   }
-  const std::size_t T = options.iou_thresholds.size(), R = options.recall_thresholds.size(), K = groups.size();
+  const std::size_t T = options.iou_thresholds.size(), R = options.recall_thresholds.size(),
+                    K = groups.size();
   const std::size_t A = options.area_ranges.size(), M = options.max_dets.size();
-  NaiveResult result{std::vector<double>(T * R * K * A, -1), std::vector<double>(T * K * A * M, -1)};
+  NaiveResult result{std::vector<double>(T * R * K * A, -1),
+                     std::vector<double>(T * K * A * M, -1)};
   const auto largest = static_cast<std::size_t>(options.max_dets.back());
   for (std::size_t t = 0; t < T; ++t) {
     for (std::size_t k = 0; k < K; ++k) {
@@ -147,10 +161,13 @@ NaiveResult naive_coco_eval(const EvalInputs& inputs,
           if (objects == 0) {
             continue;
           }
-          const auto right = std::count_if(judgements.begin(), judgements.end(), [](const auto& j) { return j.right; });
-          result.recall[((t * K + k) * A + a) * M + m] = static_cast<double>(right) / static_cast<double>(objects);
+          const auto right = std::count_if(judgements.begin(), judgements.end(),
+                                           [](const auto& j) { return j.right; });
+          result.recall[((t * K + k) * A + a) * M + m] =
+              static_cast<double>(right) / static_cast<double>(objects);
           for (std::size_t r = 0; r < R && m + 1 == M; ++r) {
-            result.precision[((t * R + r) * K + k) * A + a] = precision_at(judgements, objects, options.recall_thresholds[r]);
+            result.precision[((t * R + r) * K + k) * A + a] =
+                precision_at(judgements, objects, options.recall_thresholds[r]);
           }
         }
       }

@@ -7,8 +7,9 @@
 
 namespace detforge::test {
 
-/// COCO's metrics, written from their definition with no regard to speed: one independent pass for every
-/// (IoU threshold, category, area range, max_dets). -1 where undefined. Thresholds as in pycocotools by default.
+/// COCO's metrics, written from their definition with no regard to speed: one independent pass for
+/// every (IoU threshold, category, area range, max_dets). -1 where undefined. Thresholds as in
+/// pycocotools by default.
 struct NaiveResult {
   std::vector<double> precision;  ///< [T,R,K,A], largest max_dets
   std::vector<double> recall;     ///< [T,K,A,M]

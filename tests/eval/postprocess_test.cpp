@@ -2,9 +2,8 @@
 
 #include <string>
 
-#include <torch/types.h>
-
 #include <gtest/gtest.h>
+#include <torch/types.h>
 
 #include "detforge/core/error.h"
 #include "support/npz.h"
@@ -14,16 +13,22 @@
 namespace detforge {
 namespace {
 
-Tensor boxes_of(std::vector<float> values) { return torch::tensor(values).reshape({-1, 4}); }
+Tensor boxes_of(std::vector<float> values) {
+  return torch::tensor(values).reshape({-1, 4});
+}
 
 Detections three(const Tensor& boxes) {
-  return {.boxes = boxes, .scores = torch::tensor({0.9F, 0.8F, 0.7F}), .labels = torch::tensor({2, 0, 1}, torch::kLong)};
+  return {.boxes = boxes,
+          .scores = torch::tensor({0.9F, 0.8F, 0.7F}),
+          .labels = torch::tensor({2, 0, 1}, torch::kLong)};
 }
 
 TEST(Postprocess, ScalesClipsAndDropsEmptyBoxes) {
-  // 100x200 (h x w) to 50x400: x doubles, y halves. The second box ends right of the image, the third lies outside.
+  // 100x200 (h x w) to 50x400: x doubles, y halves. The second box ends right of the image, the
+  // third lies outside.
   const Tensor boxes = boxes_of({10, 20, 30, 40, 150, 0, 230, 120, 205, 5, 220, 9});
-  const Detections result = postprocess(three(boxes), {.height = 100, .width = 200}, {.height = 50, .width = 400});
+  const Detections result =
+      postprocess(three(boxes), {.height = 100, .width = 200}, {.height = 50, .width = 400});
   EXPECT_TRUE(torch::equal(result.boxes, boxes_of({20, 10, 60, 20, 300, 0, 400, 50})));
   EXPECT_TRUE(torch::equal(result.scores, torch::tensor({0.9F, 0.8F})));
   EXPECT_TRUE(torch::equal(result.labels, torch::tensor({2, 0}, torch::kLong)));
@@ -31,7 +36,9 @@ TEST(Postprocess, ScalesClipsAndDropsEmptyBoxes) {
 }
 
 TEST(Postprocess, TakesNoDetections) {
-  const Detections none = {.boxes = torch::empty({0, 4}), .scores = torch::empty({0}), .labels = torch::empty({0}, torch::kLong)};
+  const Detections none = {.boxes = torch::empty({0, 4}),
+                           .scores = torch::empty({0}),
+                           .labels = torch::empty({0}, torch::kLong)};
   const Detections result = postprocess(none, {10, 10}, {20, 20});
   EXPECT_EQ(result.boxes.sizes(), (at::IntArrayRef{0, 4}));
   EXPECT_EQ(result.labels.size(0), 0);
@@ -53,9 +60,12 @@ TEST(PostprocessParity, EqualsDetectron2OnEveryCase) {
     const auto& network = parity.description.at("image_sizes");
     const auto& original = parity.description.at("output_sizes");
     for (std::size_t i = 0; i < network.size(); ++i) {
-      const auto array = [&](const char* name) { return test::to_tensor(arrays.at(name + std::to_string(i))); };
-      const Detections result = postprocess({array("det_boxes"), array("det_scores"), array("det_classes")},
-                                            {network[i][0], network[i][1]}, {original[i][0], original[i][1]});
+      const auto array = [&](const char* name) {
+        return test::to_tensor(arrays.at(name + std::to_string(i)));
+      };
+      const Detections result =
+          postprocess({array("det_boxes"), array("det_scores"), array("det_classes")},
+                      {network[i][0], network[i][1]}, {original[i][0], original[i][1]});
       EXPECT_TRUE(test::expect_close(result.boxes, array("post_boxes"), {.rtol = 1e-7}));
       EXPECT_TRUE(test::expect_close(result.scores, array("post_scores"), {}));
       EXPECT_TRUE(torch::equal(result.labels, array("post_classes")));

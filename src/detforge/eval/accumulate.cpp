@@ -6,11 +6,14 @@
 
 namespace detforge {
 
-void CategoryAccumulator::accumulate(const CategoryMatches& matches, std::size_t k, CocoEvalResult& result) {
+void CategoryAccumulator::accumulate(const CategoryMatches& matches,
+                                     std::size_t k,
+                                     CocoEvalResult& result) {
   order_.resize(matches.scores.size());
   std::iota(order_.begin(), order_.end(), std::uint32_t{0});
-  std::stable_sort(order_.begin(), order_.end(),
-                   [&](std::uint32_t a, std::uint32_t b) { return matches.scores[a] > matches.scores[b]; });
+  std::stable_sort(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return matches.scores[a] > matches.scores[b];
+  });
   for (std::size_t a = 0; a < result.options.area_ranges.size(); ++a) {
     if (!result.defined(k, a)) {
       continue;

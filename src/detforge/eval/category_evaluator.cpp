@@ -18,8 +18,13 @@ std::span<const EvalRecord> front_image(std::span<const EvalRecord> records, std
 
 }  // namespace
 
-CategoryEvaluator::CategoryEvaluator(const EvalArrays& arrays, EvalGrouping& grouping, CocoEvalResult& result)
-    : arrays_(arrays), grouping_(grouping), result_(result), matcher_(result.options.iou_thresholds) {}
+CategoryEvaluator::CategoryEvaluator(const EvalArrays& arrays,
+                                     EvalGrouping& grouping,
+                                     CocoEvalResult& result)
+    : arrays_(arrays),
+      grouping_(grouping),
+      result_(result),
+      matcher_(result.options.iou_thresholds) {}
 
 void CategoryEvaluator::evaluate(std::size_t k) {
   Timer timer;
@@ -27,10 +32,11 @@ void CategoryEvaluator::evaluate(std::size_t k) {
   match_category(k);
   match_s_ += timer.restart();
   const std::size_t area_count = result_.options.area_ranges.size();
-  const CategoryMatches matches = {.scores = scores_,
-                                   .ranks = ranks_,
-                                   .flags = flags_,
-                                   .judged = std::span(result_.judged).subspan(k * area_count, area_count)};
+  const CategoryMatches matches = {
+      .scores = scores_,
+      .ranks = ranks_,
+      .flags = flags_,
+      .judged = std::span(result_.judged).subspan(k * area_count, area_count)};
   accumulator_.accumulate(matches, k, result_);
   accumulate_s_ += timer.elapsed_s();
 }
@@ -42,9 +48,10 @@ void CategoryEvaluator::match_category(std::size_t k) {
   const auto limit = static_cast<std::size_t>(result_.options.max_dets.back());
   std::size_t first = 0;
   while (!detections.empty() || !objects.empty()) {
-    const std::uint32_t image = objects.empty()      ? detections.front().image
-                                : detections.empty() ? objects.front().image
-                                                     : std::min(detections.front().image, objects.front().image);
+    const std::uint32_t image = objects.empty() ? detections.front().image
+                                : detections.empty()
+                                    ? objects.front().image
+                                    : std::min(detections.front().image, objects.front().image);
     const auto image_detections = front_image(detections, image);
     const auto image_objects = front_image(objects, image);
     const auto kept = image_detections.first(std::min(limit, image_detections.size()));
@@ -86,14 +93,16 @@ void CategoryEvaluator::match_cell(std::size_t k,
   }
 }
 
-void CategoryEvaluator::load_cell(std::span<const EvalRecord> detections, std::span<const EvalRecord> objects) {
+void CategoryEvaluator::load_cell(std::span<const EvalRecord> detections,
+                                  std::span<const EvalRecord> objects) {
   cell_detections_.clear();
   detection_areas_.clear();
   for (const EvalRecord& record : detections) {
     const EvalDetection& detection = arrays_.detections[record.index];
     cell_detections_.push_back(record.index);
-    detection_areas_.push_back(arrays_.detection_areas.empty() ? detection.width * detection.height
-                                                               : arrays_.detection_areas[record.index]);
+    detection_areas_.push_back(arrays_.detection_areas.empty()
+                                   ? detection.width * detection.height
+                                   : arrays_.detection_areas[record.index]);
   }
   cell_objects_.clear();
   object_areas_.clear();

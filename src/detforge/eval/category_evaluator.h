@@ -20,8 +20,8 @@ struct EvalArrays {
   std::span<const double> detection_areas;
 };
 
-/// Sorts, matches and accumulates one category after the other into a shared result. Holds buffers and borrows
-/// its arguments: one per thread, each category in one thread.
+/// Sorts, matches and accumulates one category after the other into a shared result. Holds buffers
+/// and borrows its arguments: one per thread, each category in one thread.
 class CategoryEvaluator {
  public:
   CategoryEvaluator(const EvalArrays& arrays, EvalGrouping& grouping, CocoEvalResult& result);

@@ -43,7 +43,8 @@ CocoEvalOptions with_defaults(CocoEvalOptions options) {
 
 void check(const CocoEvalOptions& options) {
   DETFORGE_CHECK(options.iou_thresholds.size() <= 64,
-                 fmt::format("{} IoU thresholds", options.iou_thresholds.size()), "give at most 64");
+                 fmt::format("{} IoU thresholds", options.iou_thresholds.size()),
+                 "give at most 64");
   for (const double threshold : options.iou_thresholds) {
     DETFORGE_CHECK(threshold > 0 && threshold <= 1, fmt::format("IoU threshold {}", threshold),
                    "give thresholds above 0 and up to 1");
@@ -57,20 +58,24 @@ void check(const CocoEvalOptions& options) {
 
 void check_scores(std::span<const EvalDetection> detections) {
   for (const EvalDetection& detection : detections) {
-    DETFORGE_CHECK(std::isfinite(detection.score),
-                   fmt::format("a detection of image {} has score {}", detection.image_id, detection.score),
-                   "look for NaN in the model's output");
+    DETFORGE_CHECK(
+        std::isfinite(detection.score),
+        fmt::format("a detection of image {} has score {}", detection.image_id, detection.score),
+        "look for NaN in the model's output");
   }
 }
 
-CocoEvalResult empty_result(const CocoEvalOptions& options, EvalGrouping& grouping, const EvalInputs& inputs) {
+CocoEvalResult empty_result(const CocoEvalOptions& options,
+                            EvalGrouping& grouping,
+                            const EvalInputs& inputs) {
   CocoEvalResult result;
   result.options = options;
   result.categories = grouping.categories();
   const std::size_t cells = result.categories.size() * options.area_ranges.size();
   result.judged.assign(cells, 0);
   result.recall.assign(options.iou_thresholds.size() * cells * options.max_dets.size(), 0);
-  result.precision.assign(options.iou_thresholds.size() * options.recall_thresholds.size() * cells, 0);
+  result.precision.assign(options.iou_thresholds.size() * options.recall_thresholds.size() * cells,
+                          0);
   result.scores = result.precision;
   result.image_count = static_cast<std::int64_t>(grouping.image_count());
   for (std::size_t k = 0; k < result.categories.size(); ++k) {
@@ -91,8 +96,11 @@ CocoEvalResult empty_result(const CocoEvalOptions& options, EvalGrouping& groupi
 std::vector<std::size_t> categories_by_work(EvalGrouping& grouping) {
   std::vector<std::size_t> order(grouping.category_count());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto work = [&](std::size_t k) { return grouping.detections(k).size() + grouping.objects(k).size(); };
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return work(a) > work(b); });
+  const auto work = [&](std::size_t k) {
+    return grouping.detections(k).size() + grouping.objects(k).size();
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return work(a) > work(b); });
   return order;
 }
 
@@ -116,8 +124,9 @@ void evaluate_categories(const EvalArrays& arrays, EvalGrouping& grouping, CocoE
       failure = std::current_exception();
     }
   };
-  const unsigned wanted = result.options.threads > 0 ? static_cast<unsigned>(result.options.threads)
-                                                     : std::max(1U, std::thread::hardware_concurrency());
+  const unsigned wanted = result.options.threads > 0
+                              ? static_cast<unsigned>(result.options.threads)
+                              : std::max(1U, std::thread::hardware_concurrency());
   const auto count = std::min<std::size_t>(wanted, std::max<std::size_t>(order.size(), 1));
   std::vector<std::jthread> threads;
   for (std::size_t i = 1; i < count; ++i) {
@@ -133,15 +142,18 @@ void evaluate_categories(const EvalArrays& arrays, EvalGrouping& grouping, CocoE
 }  // namespace
 
 double coco_box_iou(const EvalDetection& detection, const EvalGroundTruth& object) {
-  const double width = std::min(detection.x + detection.width, object.x + object.width) - std::max(detection.x, object.x);
-  const double height =
-      std::min(detection.y + detection.height, object.y + object.height) - std::max(detection.y, object.y);
+  const double width = std::min(detection.x + detection.width, object.x + object.width) -
+                       std::max(detection.x, object.x);
+  const double height = std::min(detection.y + detection.height, object.y + object.height) -
+                        std::max(detection.y, object.y);
   if (width <= 0 || height <= 0) {
     return 0;
   }
   const double intersection = width * height;
   const double detection_area = detection.width * detection.height;
-  return intersection / (object.is_crowd ? detection_area : detection_area + object.width * object.height - intersection);
+  return intersection / (object.is_crowd
+                             ? detection_area
+                             : detection_area + object.width * object.height - intersection);
 }
 
 CocoEvalResult evaluate_coco(const EvalInputs& inputs,
@@ -153,9 +165,10 @@ CocoEvalResult evaluate_coco(const EvalInputs& inputs,
   const CocoEvalOptions complete = with_defaults(options);
   check(complete);
   check_scores(detections);
-  DETFORGE_CHECK(detection_areas.empty() || detection_areas.size() == detections.size(),
-                 fmt::format("{} areas for {} detections", detection_areas.size(), detections.size()),
-                 "give one area per detection or none");
+  DETFORGE_CHECK(
+      detection_areas.empty() || detection_areas.size() == detections.size(),
+      fmt::format("{} areas for {} detections", detection_areas.size(), detections.size()),
+      "give one area per detection or none");
   EvalGrouping grouping(inputs, detections, complete.use_categories);
   CocoEvalResult result = empty_result(complete, grouping, inputs);
   result.prepare_s = timer.elapsed_s();

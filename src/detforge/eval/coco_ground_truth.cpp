@@ -10,10 +10,12 @@
 namespace detforge {
 namespace {
 
-/// False for what no detection could ever match; such annotations are reported when the file is checked.
+/// False for what no detection could ever match; such annotations are reported when the file is
+/// checked.
 bool has_box(const CocoAnnotation& annotation) {
-  return annotation.box_numbers == 4 && std::all_of(annotation.box_xywh.begin(), annotation.box_xywh.end(),
-                                                    [](double number) { return std::isfinite(number); });
+  return annotation.box_numbers == 4 &&
+         std::all_of(annotation.box_xywh.begin(), annotation.box_xywh.end(),
+                     [](double number) { return std::isfinite(number); });
 }
 
 void append_image(const CocoStore& store, const CocoImage& image, EvalInputs& inputs) {

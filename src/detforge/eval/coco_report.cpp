@@ -10,7 +10,9 @@
 namespace detforge {
 namespace {
 
-std::string text_of(const std::optional<double>& value) { return value ? fmt::format("{:.3f}", *value) : "n/a"; }
+std::string text_of(const std::optional<double>& value) {
+  return value ? fmt::format("{:.3f}", *value) : "n/a";
+}
 
 nlohmann::ordered_json json_of(const std::optional<double>& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
@@ -18,7 +20,8 @@ nlohmann::ordered_json json_of(const std::optional<double>& value) {
 
 std::string iou_text(const CocoEvalResult& result, const std::optional<double>& threshold) {
   const auto& thresholds = result.options.iou_thresholds;
-  return threshold ? fmt::format("{:.2f}", *threshold) : fmt::format("{:.2f}:{:.2f}", thresholds.front(), thresholds.back());
+  return threshold ? fmt::format("{:.2f}", *threshold)
+                   : fmt::format("{:.2f}:{:.2f}", thresholds.front(), thresholds.back());
 }
 
 /// A category's columns in order, under the names of the summary's lines.
@@ -55,8 +58,9 @@ std::string summary_table(const CocoEvalResult& result) {
   std::string table;
   for (const SummaryMetric& metric : result.summary) {
     table += fmt::format(" {:<18} {} @[ IoU={:<9} | area={:>6} | maxDets={:>3} ] = {}\n",
-                         metric.is_recall ? "Average Recall" : "Average Precision", metric.is_recall ? "(AR)" : "(AP)",
-                         iou_text(result, metric.iou_threshold), metric.area, metric.max_dets, text_of(metric.value));
+                         metric.is_recall ? "Average Recall" : "Average Precision",
+                         metric.is_recall ? "(AR)" : "(AP)", iou_text(result, metric.iou_threshold),
+                         metric.area, metric.max_dets, text_of(metric.value));
   }
   return table;
 }

@@ -7,9 +7,11 @@
 
 namespace detforge {
 
-/// What makes the numbers of an evaluation mean something else than a reader would think: no detections, nothing
-/// to judge, records left out, more objects in an image than max_dets lets through, annotation id 0.
-/// One sentence each; empty if all is ordinary.
-std::vector<std::string> eval_notes(const EvalInputs& inputs, const EvalGrouping& grouping, const CocoEvalResult& result);
+/// What makes the numbers of an evaluation mean something else than a reader would think: no
+/// detections, nothing to judge, records left out, more objects in an image than max_dets lets
+/// through, annotation id 0. One sentence each; empty if all is ordinary.
+std::vector<std::string> eval_notes(const EvalInputs& inputs,
+                                    const EvalGrouping& grouping,
+                                    const CocoEvalResult& result);
 
 }  // namespace detforge

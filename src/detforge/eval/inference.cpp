@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <string>
 
-#include <torch/types.h>
-
 #include <fmt/format.h>
+#include <torch/types.h>
 
 #include "detforge/core/error.h"
 #include "detforge/core/log.h"
@@ -18,7 +17,10 @@ namespace {
 /// Eval mode for the lifetime of this object.
 class EvalMode {
  public:
-  explicit EvalMode(Detector& detector) : detector_(detector), was_training_(detector.is_training()) { detector.eval(); }
+  explicit EvalMode(Detector& detector)
+      : detector_(detector), was_training_(detector.is_training()) {
+    detector.eval();
+  }
   ~EvalMode() { detector_.train(was_training_); }
   EvalMode(const EvalMode&) = delete;
   EvalMode& operator=(const EvalMode&) = delete;
@@ -43,7 +45,8 @@ class ProgressLog {
                                    : std::max(options_.max_images, options_.total_images);
     if (total > 0) {
       const double left_s = static_cast<double>(std::max<std::int64_t>(total - done, 0)) / rate;
-      log::info("inference: {}/{} images, {:.2f} images/s, eta {:.0f} s", done, total, rate, left_s);
+      log::info("inference: {}/{} images, {:.2f} images/s, eta {:.0f} s", done, total, rate,
+                left_s);
     } else {
       log::info("inference: {} images, {:.2f} images/s", done, rate);
     }
@@ -68,7 +71,8 @@ void append(const Detections& detections,
   for (std::int64_t i = 0; i < boxes.size(0); ++i, box += 4) {
     const std::int64_t label = labels.data_ptr<std::int64_t>()[i];
     DETFORGE_CHECK(label >= 0 && label < std::ssize(id_of_label),
-                   fmt::format("the model gave class {}, but {} classes are known", label, std::ssize(id_of_label)),
+                   fmt::format("the model gave class {}, but {} classes are known", label,
+                               std::ssize(id_of_label)),
                    "evaluate with the class names that the checkpoint was trained with");
     const auto& category_id = id_of_label[static_cast<std::size_t>(label)];
     if (!category_id) {
@@ -95,7 +99,9 @@ InferenceResult run_inference(Detector& detector,
   const at::NoGradGuard no_grad;
   InferenceResult result;
   ProgressLog progress(options);
-  const auto limit_reached = [&] { return options.max_images > 0 && std::ssize(result.image_ids) >= options.max_images; };
+  const auto limit_reached = [&] {
+    return options.max_images > 0 && std::ssize(result.image_ids) >= options.max_images;
+  };
   while (!limit_reached()) {
     const std::optional<Batch> batch = next_batch();
     if (!batch) {
@@ -106,7 +112,8 @@ InferenceResult run_inference(Detector& detector,
     const std::vector<Detections> found = detector.predict(images);
     result.model_s += timer.elapsed_s();
     for (std::size_t i = 0; i < found.size() && !limit_reached(); ++i) {
-      append(postprocess(found[i], images.sizes[i], images.original_sizes[i]), images.image_ids[i], id_of_label, result);
+      append(postprocess(found[i], images.sizes[i], images.original_sizes[i]), images.image_ids[i],
+             id_of_label, result);
       result.image_ids.push_back(images.image_ids[i]);
     }
     const auto done = std::ssize(result.image_ids);

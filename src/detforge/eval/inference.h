@@ -23,15 +23,18 @@ struct InferenceOptions {
 };
 
 struct InferenceResult {
-  std::vector<EvalDetection> detections;  ///< original pixels and category ids; images in the order they came
-  std::vector<std::int64_t> image_ids;    ///< of the images that were seen: judge on these only
-  std::int64_t dropped = 0;               ///< detections of classes without category id
-  double total_s = 0, model_s = 0;        ///< all, and inside predict()
+  std::vector<EvalDetection>
+      detections;  ///< original pixels and category ids; images in the order they came
+  std::vector<std::int64_t> image_ids;  ///< of the images that were seen: judge on these only
+  std::int64_t dropped = 0;             ///< detections of classes without category id
+  double total_s = 0, model_s = 0;      ///< all, and inside predict()
 };
 
-/// Runs the detector over all batches in eval mode and without gradients; the mode is put back afterwards, also
-/// after an exception. Boxes are scaled to original pixels (postprocess) and written as xywh.
-///   id_of_label  [K] category id of class 0..K-1, none = leave its detections out (CategoryMap::id_of_label)
+/// Runs the detector over all batches in eval mode and without gradients; the mode is put back
+/// afterwards, also after an exception. Boxes are scaled to original pixels (postprocess) and
+/// written as xywh.
+///   id_of_label  [K] category id of class 0..K-1, none = leave its detections out
+///   (CategoryMap::id_of_label)
 /// Throws Error for a label outside id_of_label, and whatever detector and producer throw.
 InferenceResult run_inference(Detector& detector,
                               const BatchProducer& next_batch,

@@ -7,7 +7,9 @@ namespace {
 
 constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
-bool outside(double area, const AreaRange& range) { return area < range.low || area > range.high; }
+bool outside(double area, const AreaRange& range) {
+  return area < range.low || area > range.high;
+}
 
 }  // namespace
 
@@ -18,7 +20,9 @@ CellMatcher::CellMatcher(std::span<const double> iou_thresholds) {
   }
 }
 
-std::int64_t CellMatcher::match(const MatchCell& cell, const AreaRange& range, std::span<MatchFlags> flags) {
+std::int64_t CellMatcher::match(const MatchCell& cell,
+                                const AreaRange& range,
+                                std::span<MatchFlags> flags) {
   std::fill(flags.begin(), flags.end(), MatchFlags{});
   order_objects(cell, range);
   const std::size_t object_count = order_.size();
@@ -41,7 +45,9 @@ std::int64_t CellMatcher::match(const MatchCell& cell, const AreaRange& range, s
 }
 
 void CellMatcher::order_objects(const MatchCell& cell, const AreaRange& range) {
-  const auto ignored = [&](std::size_t g) { return cell.is_crowd[g] != 0 || outside(cell.object_areas[g], range); };
+  const auto ignored = [&](std::size_t g) {
+    return cell.is_crowd[g] != 0 || outside(cell.object_areas[g], range);
+  };
   order_.clear();
   for (std::size_t g = 0; g < cell.object_areas.size(); ++g) {
     if (!ignored(g)) {
@@ -56,7 +62,9 @@ void CellMatcher::order_objects(const MatchCell& cell, const AreaRange& range) {
   }
 }
 
-void CellMatcher::match_threshold(const MatchCell& cell, std::size_t threshold_index, std::span<MatchFlags> flags) {
+void CellMatcher::match_threshold(const MatchCell& cell,
+                                  std::size_t threshold_index,
+                                  std::span<MatchFlags> flags) {
   const std::uint64_t bit = std::uint64_t{1} << threshold_index;
   taken_.assign(order_.size(), 0);
   for (std::size_t d = 0; d < flags.size(); ++d) {
@@ -70,7 +78,9 @@ void CellMatcher::match_threshold(const MatchCell& cell, std::size_t threshold_i
   }
 }
 
-std::size_t CellMatcher::best_object(const MatchCell& cell, std::size_t detection, double threshold) const {
+std::size_t CellMatcher::best_object(const MatchCell& cell,
+                                     std::size_t detection,
+                                     double threshold) const {
   if (best_iou_[detection] < threshold) {
     return kNone;
   }

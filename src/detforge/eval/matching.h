@@ -17,17 +17,17 @@ struct MatchFlags {
 
 /// The objects and detections of one image and category. Detections by falling score.
 struct MatchCell {
-  std::span<const double> iou;              ///< [D,G]
-  std::span<const double> detection_areas;  ///< [D]
-  std::span<const double> object_areas;     ///< [G]
-  std::span<const std::uint8_t> is_crowd;   ///< [G]
+  std::span<const double> iou;                ///< [D,G]
+  std::span<const double> detection_areas;    ///< [D]
+  std::span<const double> object_areas;       ///< [G]
+  std::span<const std::uint8_t> is_crowd;     ///< [G]
   std::span<const std::uint8_t> hides_match;  ///< [G]: pycocotools_compat, annotation id 0
 };
 
-/// COCO's greedy assignment: each detection in turn takes the free object with the highest IoU at or above
-/// the threshold, objects that count before ignored ones; a crowd can be taken any number of times. A detection
-/// on an ignored object, or without object and outside the area range, is ignored.
-/// Knows nothing of boxes or masks. Holds buffers: one per thread.
+/// COCO's greedy assignment: each detection in turn takes the free object with the highest IoU at
+/// or above the threshold, objects that count before ignored ones; a crowd can be taken any number
+/// of times. A detection on an ignored object, or without object and outside the area range, is
+/// ignored. Knows nothing of boxes or masks. Holds buffers: one per thread.
 class CellMatcher {
  public:
   explicit CellMatcher(std::span<const double> iou_thresholds);
@@ -37,7 +37,9 @@ class CellMatcher {
 
  private:
   void order_objects(const MatchCell& cell, const AreaRange& range);
-  void match_threshold(const MatchCell& cell, std::size_t threshold_index, std::span<MatchFlags> flags);
+  void match_threshold(const MatchCell& cell,
+                       std::size_t threshold_index,
+                       std::span<MatchFlags> flags);
   std::size_t best_object(const MatchCell& cell, std::size_t detection, double threshold) const;
 
   std::vector<double> thresholds_;

@@ -1,18 +1,20 @@
 #include "detforge/eval/postprocess.h"
 
-#include <torch/types.h>
-
 #include <fmt/format.h>
+#include <torch/types.h>
 
 #include "detforge/core/error.h"
 
 namespace detforge {
 
-Detections postprocess(const Detections& detections, ImageSize network_size, ImageSize original_size) {
+Detections postprocess(const Detections& detections,
+                       ImageSize network_size,
+                       ImageSize original_size) {
   DETFORGE_CHECK(network_size.height > 0 && network_size.width > 0,
                  fmt::format("network input size {}x{}", network_size.height, network_size.width),
                  "give the size of the resized image (height x width)");
-  const auto width = static_cast<double>(original_size.width), height = static_cast<double>(original_size.height);
+  const auto width = static_cast<double>(original_size.width),
+             height = static_cast<double>(original_size.height);
   Tensor boxes = detections.boxes.clone();
   const Tensor xs = boxes.slice(1, 0, 4, 2), ys = boxes.slice(1, 1, 4, 2);  // views
   xs.mul_(width / static_cast<double>(network_size.width)).clamp_(0, width);

@@ -6,11 +6,14 @@
 namespace detforge {
 
 /// Detections in pixels of the file from detections in pixels of the network input: boxes scaled by
-/// original / network size in each direction, clipped to the image, boxes left without area dropped.
+/// original / network size in each direction, clipped to the image, boxes left without area
+/// dropped.
 ///   network_size   size of the resized image, without the batch's padding
 ///   original_size  size of the file's image
 /// Order is kept; the result shares no storage with the input. D = 0 is fine.
 /// Ref: Detectron2, modeling/postprocessing.py, detector_postprocess.
-Detections postprocess(const Detections& detections, ImageSize network_size, ImageSize original_size);
+Detections postprocess(const Detections& detections,
+                       ImageSize network_size,
+                       ImageSize original_size);
 
 }  // namespace detforge

@@ -92,7 +92,9 @@ std::vector<EvalDetection> read_array(ondemand::array array) {
     } catch (Error& error) {
       throw error.add_where(fmt::format("entry {} (counted from 0)", detections.size()));
     } catch (const simdjson::simdjson_error& error) {
-      throw Error(error.what(), "each entry must be {\"image_id\", \"category_id\", \"bbox\": [x, y, w, h], \"score\"}")
+      throw Error(
+          error.what(),
+          "each entry must be {\"image_id\", \"category_id\", \"bbox\": [x, y, w, h], \"score\"}")
           .add_where(fmt::format("entry {} (counted from 0)", detections.size()));
     }
   }
@@ -100,17 +102,20 @@ std::vector<EvalDetection> read_array(ondemand::array array) {
 }
 
 std::vector<EvalDetection> read_document(ondemand::document& document) {
-  DETFORGE_CHECK(document.type() == ondemand::json_type::array, "not a list of results",
-                 "give a COCO results file: [{\"image_id\", \"category_id\", \"bbox\", \"score\"}, ...]");
+  DETFORGE_CHECK(
+      document.type() == ondemand::json_type::array, "not a list of results",
+      "give a COCO results file: [{\"image_id\", \"category_id\", \"bbox\", \"score\"}, ...]");
   std::vector<EvalDetection> detections = read_array(document.get_array());
-  DETFORGE_CHECK(document.current_location().error() == simdjson::OUT_OF_BOUNDS, "text after the end of the list",
+  DETFORGE_CHECK(document.current_location().error() == simdjson::OUT_OF_BOUNDS,
+                 "text after the end of the list",
                  "check that the file holds one JSON list and nothing else");
   return detections;
 }
 
 /// The first few of `ids`, in words.
 std::string listed(const std::set<std::int64_t>& ids) {
-  const std::vector<std::int64_t> first(ids.begin(), std::next(ids.begin(), std::min<std::ptrdiff_t>(5, std::ssize(ids))));
+  const std::vector<std::int64_t> first(
+      ids.begin(), std::next(ids.begin(), std::min<std::ptrdiff_t>(5, std::ssize(ids))));
   return fmt::format("{}{}", fmt::join(first, ", "), ids.size() > first.size() ? ", ..." : "");
 }
 
@@ -121,7 +126,8 @@ std::string results_json_text(std::span<const EvalDetection> detections) {
   text.reserve(detections.size() * 128);
   for (const EvalDetection& detection : detections) {
     text += text.size() > 1 ? ",\n" : "";
-    text += fmt::format("{{\"image_id\":{},\"category_id\":{},\"bbox\":[", detection.image_id, detection.category_id);
+    text += fmt::format("{{\"image_id\":{},\"category_id\":{},\"bbox\":[", detection.image_id,
+                        detection.category_id);
     for (const double value : {detection.x, detection.y, detection.width, detection.height}) {
       append_number(text, value, detection);
       text += ',';
@@ -134,7 +140,8 @@ std::string results_json_text(std::span<const EvalDetection> detections) {
   return text + "]\n";
 }
 
-void write_results_json(const std::filesystem::path& path, std::span<const EvalDetection> detections) {
+void write_results_json(const std::filesystem::path& path,
+                        std::span<const EvalDetection> detections) {
   files::write_atomic(path, results_json_text(detections));
 }
 
@@ -147,7 +154,8 @@ std::vector<EvalDetection> read_results_json(const std::filesystem::path& path) 
   } catch (Error& error) {
     throw error.add_where(path.string());
   } catch (const simdjson::simdjson_error& error) {
-    throw Error(fmt::format("not a COCO results file: {}", error.what()), "check that the file is complete JSON")
+    throw Error(fmt::format("not a COCO results file: {}", error.what()),
+                "check that the file is complete JSON")
         .add_where(path.string());
   }
 }
@@ -168,11 +176,12 @@ void check_results_ids(std::span<const EvalDetection> detections, const EvalInpu
     }
   }
   DETFORGE_CHECK(unknown_images.empty(),
-                 fmt::format("{} image id(s) are not in the data set: {}", unknown_images.size(), listed(unknown_images)),
+                 fmt::format("{} image id(s) are not in the data set: {}", unknown_images.size(),
+                             listed(unknown_images)),
                  "evaluate the results on the annotation file they were made for");
   DETFORGE_CHECK(unknown_categories.empty(),
-                 fmt::format("{} category id(s) are not in the data set: {}", unknown_categories.size(),
-                             listed(unknown_categories)),
+                 fmt::format("{} category id(s) are not in the data set: {}",
+                             unknown_categories.size(), listed(unknown_categories)),
                  "results must carry the file's category ids, not class numbers 0..K-1");
 }
 

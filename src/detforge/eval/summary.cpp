@@ -26,7 +26,9 @@ std::optional<std::size_t> threshold_position(const CocoEvalResult& result, doub
   return std::nullopt;
 }
 
-std::optional<double> precision_at(const CocoEvalResult& result, double threshold, std::optional<std::size_t> k) {
+std::optional<double> precision_at(const CocoEvalResult& result,
+                                   double threshold,
+                                   std::optional<std::size_t> k) {
   const auto t = threshold_position(result, threshold);
   return t ? mean_precision(result, t, k, 0) : std::nullopt;
 }
@@ -42,7 +44,8 @@ std::optional<double> mean_precision(const CocoEvalResult& result,
                                      std::optional<std::size_t> t,
                                      std::optional<std::size_t> k,
                                      std::size_t a) {
-  const Range thresholds(t, result.options.iou_thresholds.size()), categories(k, result.categories.size());
+  const Range thresholds(t, result.options.iou_thresholds.size()),
+      categories(k, result.categories.size());
   double sum = 0;
   std::size_t count = 0;
   for (std::size_t category = categories.begin; category < categories.end; ++category) {
@@ -80,8 +83,8 @@ void summarize(CocoEvalResult& result) {
   const auto& areas = result.options.area_ranges;
   const auto& max_dets = result.options.max_dets;
   const std::size_t last = max_dets.size() - 1;
-  const auto add = [&](std::string key, bool is_recall, std::optional<double> iou, std::size_t a, std::size_t m,
-                       std::optional<double> value) {
+  const auto add = [&](std::string key, bool is_recall, std::optional<double> iou, std::size_t a,
+                       std::size_t m, std::optional<double> value) {
     result.summary.push_back({std::move(key), is_recall, iou, areas[a].name, max_dets[m], value});
   };
   add("AP", false, std::nullopt, 0, last, mean_precision(result, std::nullopt, std::nullopt, 0));
@@ -92,10 +95,12 @@ void summarize(CocoEvalResult& result) {
         mean_precision(result, std::nullopt, std::nullopt, a));
   }
   for (std::size_t m = 0; m < max_dets.size(); ++m) {
-    add(fmt::format("AR{}", max_dets[m]), true, std::nullopt, 0, m, mean_recall(result, std::nullopt, 0, m));
+    add(fmt::format("AR{}", max_dets[m]), true, std::nullopt, 0, m,
+        mean_recall(result, std::nullopt, 0, m));
   }
   for (std::size_t a = 1; a < areas.size(); ++a) {
-    add("AR" + area_suffix(areas[a].name), true, std::nullopt, a, last, mean_recall(result, std::nullopt, a, last));
+    add("AR" + area_suffix(areas[a].name), true, std::nullopt, a, last,
+        mean_recall(result, std::nullopt, a, last));
   }
   for (std::size_t k = 0; k < result.per_category.size(); ++k) {
     CategoryMetrics& metrics = result.per_category[k];
