@@ -15,13 +15,6 @@
 namespace detforge {
 namespace {
 
-CheckExample example_of(const CocoAnnotation& a, std::string detail = {}) {
-  return {.index = a.file_index,
-          .id = a.has_id ? std::optional(a.id) : std::nullopt,
-          .image_id = a.image_id,
-          .detail = std::move(detail)};
-}
-
 std::string box_text(const CocoAnnotation& a) { return fmt::format("bbox [{}]", fmt::join(a.box_xywh, ", ")); }
 
 /// Reads the sizes that the JSON lacks from the image files.

@@ -11,6 +11,7 @@
 #include <simdjson.h>
 
 #include "detforge/core/error.h"
+#include "detforge/data/coco_masks.h"
 #include "detforge/data/rle.h"
 
 namespace detforge {
@@ -95,10 +96,6 @@ class CocoReader {
   void keep_rle(std::vector<std::uint32_t> runs, ImageSize size);
 
   void finish_masks();
-  void finish_parts();
-  double mask_area() const;
-  Box mask_box() const;
-  CheckExample example(std::string detail = {}) const;
 
   const bool keep_segmentation_;
   CheckReport& report_;
@@ -323,40 +320,32 @@ void CocoReader::keep_rle(std::vector<std::uint32_t> runs, ImageSize size) {
   tables_.counts.insert(tables_.counts.end(), runs.begin(), runs.end());
 }
 
-CheckExample CocoReader::example(std::string detail) const {
-  return {.index = index_,
-          .id = current_.has_id ? std::optional(current_.id) : std::nullopt,
-          .image_id = current_.image_id,
-          .detail = std::move(detail)};
-}
-
 /// Reports what is wrong with the mask, takes missing area and box from it, and drops it if it is not kept.
 void CocoReader::finish_masks() {
   bool drop = false;
   if (!current_.has_segmentation) {
-    drop |= report_.add(CheckKind::kMissingSegmentation, [&] { return example(); }) == CheckAction::kDrop;
+    drop |= report_.add(CheckKind::kMissingSegmentation, [&] { return example_of(current_); }) == CheckAction::kDrop;
   } else if (!rle_problem_.empty()) {
-    drop |= report_.add(CheckKind::kRleMalformed, [&] { return example(rle_problem_); }) == CheckAction::kDrop;
+    drop |= report_.add(CheckKind::kRleMalformed, [&] { return example_of(current_, rle_problem_); }) == CheckAction::kDrop;
   } else if (current_.rle < 0) {
-    finish_parts();
-    drop |= !current_.usable;
-  } else if (mask_area() == 0) {
-    drop |= report_.add(CheckKind::kMaskInvalid, [&] { return example("the RLE has no pixel set"); }) ==
+    drop |= !drop_invalid_parts(tables_, current_, report_);
+  } else if (mask_area(tables_, current_) == 0) {
+    drop |= report_.add(CheckKind::kMaskInvalid, [&] { return example_of(current_, "the RLE has no pixel set"); }) ==
             CheckAction::kDrop;
   }
-  const bool has_mask = current_.part_count > 0 || (current_.rle >= 0 && mask_area() > 0);
+  const bool has_mask = current_.part_count > 0 || (current_.rle >= 0 && mask_area(tables_, current_) > 0);
   if (current_.box_numbers == 0 && has_mask) {
-    drop |= report_.add(CheckKind::kBoxFromMask, [&] { return example(); }) == CheckAction::kDrop;
-    const Box box = mask_box();
+    drop |= report_.add(CheckKind::kBoxFromMask, [&] { return example_of(current_); }) == CheckAction::kDrop;
+    const Box box = mask_box(tables_, current_);
     current_.box_xywh = {box.x1, box.y1, box.width(), box.height()};
     current_.box_numbers = 4;
   }
   if (!current_.has_area) {
-    drop |= report_.add(CheckKind::kMissingArea, [&] { return example(); }) == CheckAction::kDrop;
-    current_.area = has_mask ? mask_area() : current_.box_xywh[2] * current_.box_xywh[3];
+    drop |= report_.add(CheckKind::kMissingArea, [&] { return example_of(current_); }) == CheckAction::kDrop;
+    current_.area = has_mask ? mask_area(tables_, current_) : current_.box_xywh[2] * current_.box_xywh[3];
   }
   if (!current_.has_iscrowd) {
-    drop |= report_.add(CheckKind::kMissingIscrowd, [&] { return example(); }) == CheckAction::kDrop;
+    drop |= report_.add(CheckKind::kMissingIscrowd, [&] { return example_of(current_); }) == CheckAction::kDrop;
   }
   current_.usable = !drop;
   if (!keep_segmentation_) {
@@ -368,56 +357,6 @@ void CocoReader::finish_masks() {
       tables_.rles.back().count = 0;
     }
   }
-}
-
-/// Leaves out the parts that are no polygons.
-void CocoReader::finish_parts() {
-  std::vector<CocoTables::Span>& parts = tables_.parts;
-  std::size_t kept = current_.first_part;
-  for (std::size_t i = kept; i < parts.size(); ++i) {
-    const std::span<const double> xy = std::span(tables_.coordinates).subspan(parts[i].begin, parts[i].count);
-    const bool finite = std::all_of(xy.begin(), xy.end(), [](double x) { return std::isfinite(x); });
-    if (finite && xy.size() >= 6 && xy.size() % 2 == 0 && polygon_area(xy) > 0) {
-      parts[kept++] = parts[i];
-      continue;
-    }
-    const CheckAction action = report_.add(CheckKind::kPolygonPartInvalid, [&] {
-      return example(fmt::format("part {} has {} numbers{}", i - current_.first_part, xy.size(),
-                                 !finite ? ", not all finite" : xy.size() < 6 || xy.size() % 2 ? "" : " and no area"));
-    });
-    current_.usable &= action != CheckAction::kDrop;
-  }
-  parts.resize(kept);
-  current_.part_count = static_cast<std::uint32_t>(kept - current_.first_part);
-  if (current_.part_count == 0) {
-    const CheckAction action = report_.add(CheckKind::kMaskInvalid, [&] { return example("no polygon is left"); });
-    current_.usable &= action != CheckAction::kDrop;
-  }
-}
-
-double CocoReader::mask_area() const {
-  if (current_.rle >= 0) {
-    const CocoTables::RleSpan& rle = tables_.rles.back();
-    return static_cast<double>(rle_area(std::span(tables_.counts).subspan(rle.begin, rle.count)));
-  }
-  double area = 0;
-  for (std::size_t i = current_.first_part; i < tables_.parts.size(); ++i) {
-    area += polygon_area(std::span(tables_.coordinates).subspan(tables_.parts[i].begin, tables_.parts[i].count));
-  }
-  return area;
-}
-
-Box CocoReader::mask_box() const {
-  if (current_.rle >= 0) {
-    const CocoTables::RleSpan& rle = tables_.rles.back();
-    return rle_box(std::span(tables_.counts).subspan(rle.begin, rle.count), rle.size.height);
-  }
-  Box box{INFINITY, INFINITY, -INFINITY, -INFINITY};
-  for (std::size_t i = current_.first_part; i < tables_.parts.size(); ++i) {
-    const Box part = polygon_box(std::span(tables_.coordinates).subspan(tables_.parts[i].begin, tables_.parts[i].count));
-    box = {std::min(box.x1, part.x1), std::min(box.y1, part.y1), std::max(box.x2, part.x2), std::max(box.y2, part.y2)};
-  }
-  return box;
 }
 
 Error broken_json(const simdjson::simdjson_error& error, od::document& document, std::string_view text) {

@@ -36,6 +36,13 @@ std::size_t CocoStore::bytes() const {
          size(tables_.parts) + size(tables_.coordinates) + size(tables_.rles) + size(tables_.counts);
 }
 
+CheckExample example_of(const CocoAnnotation& a, std::string detail) {
+  return {.index = a.file_index,
+          .id = a.has_id ? std::optional(a.id) : std::nullopt,
+          .image_id = a.image_id,
+          .detail = std::move(detail)};
+}
+
 Box clipped_box(const std::array<double, 4>& box_xywh, ImageSize size) {
   const auto [x, y, w, h] = box_xywh;
   if (size.width == 0 || size.height == 0) {

@@ -104,6 +104,9 @@ struct CocoLoadOptions {
 std::shared_ptr<const CocoStore> load_coco(const std::string& path, const CocoLoadOptions& options,
                                            CheckReport& report);
 
+/// Where the annotation stands, for a report.
+CheckExample example_of(const CocoAnnotation& annotation, std::string detail = {});
+
 /// The box clipped to an image of this size (0 x 0 = unknown: unclipped), as corners.
 Box clipped_box(const std::array<double, 4>& box_xywh, ImageSize size);
 
