@@ -9,6 +9,11 @@ inline double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+/// Seconds since 1970: only to date what others read, such as TensorBoard events.
+inline double wall_clock_s() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
 /// Seconds since it was made or restarted.
 class Timer {
  public:

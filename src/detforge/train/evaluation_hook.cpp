@@ -1,0 +1,43 @@
+#include "detforge/train/evaluation_hook.h"
+
+#include <utility>
+
+#include "detforge/core/error.h"
+#include "detforge/core/log.h"
+
+namespace detforge {
+
+EvaluationHook::EvaluationHook(Evaluate evaluate,
+                               std::int64_t period,
+                               Detector& detector,
+                               Checkpointer& checkpointer,
+                               TrainingLog& log)
+    : evaluate_(std::move(evaluate)),
+      period_(period),
+      detector_(detector),
+      checkpointer_(checkpointer),
+      log_(log) {}
+
+void EvaluationHook::after_step(const StepReport& report) {
+  const bool due = period_ > 0 && (report.progress.iteration % period_ == 0 || report.last);
+  if (!due || report.stopping) {
+    return;
+  }
+  detector_.eval();
+  const EvaluationResult result = evaluate_(report.progress.iteration);
+  detector_.train();
+  log_.record(report.iteration, result.values);
+  if (!result.metric) {
+    return;
+  }
+  try {
+    if (checkpointer_.save_best(report.progress, *result.metric)) {
+      log::info("best so far: {:.4f} after {} steps, saved as best.pth", *result.metric,
+                report.progress.iteration);
+    }
+  } catch (const Error& error) {
+    log::error("BEST CHECKPOINT NOT SAVED at iteration {}: {}", report.iteration, error.what());
+  }
+}
+
+}  // namespace detforge

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "detforge/train/checkpoint.h"
+#include "detforge/train/metrics.h"
+
+namespace detforge {
+
+/// What an evaluation found. train/ does not know how: cli/ passes the function that does it.
+struct EvaluationResult {
+  std::optional<double>
+      metric;  ///< higher is better, decides best.pth; nothing if not defined (no ground truth)
+  std::vector<std::pair<std::string, double>>
+      values;  ///< for metrics.jsonl and TensorBoard: bbox/AP, ...
+};
+
+/// Evaluates every `period` steps (0: never) and after the last one unless a signal ended the run.
+/// The detector is in eval mode during `evaluate` and in training mode after it.
+class EvaluationHook : public Hook {
+ public:
+  using Evaluate =
+      std::function<EvaluationResult(std::int64_t iteration)>;  ///< gets the number of steps done
+  EvaluationHook(Evaluate evaluate,
+                 std::int64_t period,
+                 Detector& detector,
+                 Checkpointer& checkpointer,
+                 TrainingLog& log);
+  void after_step(const StepReport& report) override;
+
+ private:
+  Evaluate evaluate_;
+  std::int64_t period_;
+  Detector& detector_;
+  Checkpointer& checkpointer_;
+  TrainingLog& log_;
+};
+
+}  // namespace detforge

@@ -1,0 +1,78 @@
+#include "detforge/train/model_state.h"
+
+#include <cmath>
+#include <map>
+
+#include <fmt/format.h>
+#include <torch/types.h>
+
+#include "detforge/core/error.h"
+
+namespace detforge {
+
+NamedTensors model_state(const torch::nn::Module& model) {
+  NamedTensors state;
+  for (const auto& item : model.named_parameters()) {
+    state.emplace_back(item.key(), item.value().detach());
+  }
+  for (const auto& item : model.named_buffers()) {
+    state.emplace_back(item.key(), item.value().detach());
+  }
+  return state;
+}
+
+Value to_value(const NamedTensors& tensors) {
+  Value dict = Value::dict();
+  for (const auto& [name, tensor] : tensors) {
+    dict.set(name, tensor);
+  }
+  return dict;
+}
+
+Value model_state_value(const torch::nn::Module& model) {
+  return to_value(model_state(model));
+}
+
+NamedTensors to_named_tensors(const Item& dict) {
+  NamedTensors tensors;
+  for (const Value::Entry& entry : dict.dict()) {
+    const std::string& name = Item(entry.key, dict.path() + " key").string();
+    tensors.emplace_back(name,
+                         Item(entry.value, fmt::format("{}['{}']", dict.path(), name)).tensor());
+  }
+  return tensors;
+}
+
+void load_model_state(torch::nn::Module& model, const Item& dict) {
+  const NamedTensors saved = to_named_tensors(dict);
+  std::map<std::string, Tensor> by_name(saved.begin(), saved.end());
+  const char* fix = "resume with the configuration of the saved run, or start anew with --init";
+  const NamedTensors own = model_state(model);
+  for (const auto& [name, tensor] : own) {
+    const auto found = by_name.find(name);
+    DETFORGE_CHECK(found != by_name.end(), "the saved model has no " + name, fix);
+    DETFORGE_CHECK(found->second.sizes() == tensor.sizes(),
+                   fmt::format("{} is {} in the saved model and {} in this one", name,
+                               c10::str(found->second.sizes()), c10::str(tensor.sizes())),
+                   fix);
+  }
+  DETFORGE_CHECK(
+      own.size() == by_name.size(),
+      fmt::format("the saved model has {} tensors, this one {}", by_name.size(), own.size()), fix);
+  for (const auto& [name, tensor] : own) {
+    Tensor(tensor).copy_(by_name.at(name));
+  }
+}
+
+std::string first_nonfinite(const NamedTensors& tensors) {
+  for (const auto& [name, tensor] : tensors) {
+    // A sum is not finite if an element is not (and, in double, never overflows from finite f32
+    // elements).
+    if (tensor.is_floating_point() && !std::isfinite(tensor.sum(at::kDouble).item<double>())) {
+      return name;
+    }
+  }
+  return {};
+}
+
+}  // namespace detforge

@@ -1,0 +1,117 @@
+#include "detforge/train/nonfinite.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "detforge/core/error.h"
+#include "detforge/core/log.h"
+#include "detforge/serialize/torch_file.h"
+#include "detforge/train/model_state.h"
+
+namespace detforge {
+namespace {
+
+std::string losses_text(const std::vector<std::pair<std::string, double>>& losses) {
+  std::string text;
+  for (const auto& [name, value] : losses) {
+    text += fmt::format("{}{} {:.4g}", text.empty() ? "" : ", ", name, value);
+  }
+  return text;
+}
+
+Value batch_value(const Batch& batch) {
+  Value targets = Value::list();
+  for (const Targets& target : batch.targets) {
+    targets.append(Value::dict().set("boxes", target.boxes).set("labels", target.labels));
+  }
+  Value sizes = Value::list(), ids = Value::list(), paths = Value::list(), keys = Value::list();
+  for (const ImageSize& size : batch.images.sizes) {
+    sizes.append(Value::list({size.height, size.width}));
+  }
+  for (const std::int64_t id : batch.images.image_ids) {
+    ids.append(id);
+  }
+  for (const std::string& path : batch.images.paths) {
+    paths.append(path);
+  }
+  for (const std::uint64_t key : batch.images.rng_keys) {
+    keys.append(fmt::format("{:016x}", key));
+  }
+  return Value::dict()
+      .set("images", batch.images.images)
+      .set("sizes", sizes)
+      .set("image_ids", ids)
+      .set("paths", paths)
+      .set("rng_keys", keys)
+      .set("targets", targets);
+}
+
+}  // namespace
+
+NonFiniteGuard::NonFiniteGuard(const Detector& detector, NonFiniteOptions options)
+    : detector_(detector), options_(std::move(options)) {}
+
+void NonFiniteGuard::after_step(const StepReport& report) {
+  if (report.result.updated()) {
+    consecutive_ = 0;
+    last_finite_iteration_ = report.iteration;
+    last_finite_losses_ = report.result.losses;
+    return;
+  }
+  ++skipped_;
+  if (++consecutive_ == 1) {
+    write_bundle(report);
+  }
+  if (consecutive_ > options_.max_consecutive_skips) {
+    // Detectron2's recipes: 0.02 for 16 images.
+    const double usual_lr = 0.02 / 16 * static_cast<double>(report.batch.images.count());
+    throw Error(fmt::format("training diverged: {}; {} steps in a row were not finite",
+                            describe(report), consecutive_),
+                fmt::format("lower SOLVER.BASE_LR (lr was {:.4g}; Detectron2's rule gives {:.4g} "
+                            "for {} images), lengthen "
+                            "SOLVER.WARMUP_ITERS, or clip gradients; the last checkpoint is finite",
+                            report.lr, usual_lr, report.batch.images.count()))
+        .add_where(fmt::format("iteration {}", report.iteration));
+  }
+  log::warn("iteration {}: step skipped, the weights are unchanged: {} ({} skipped so far)",
+            report.iteration, describe(report), skipped_);
+}
+
+std::string NonFiniteGuard::describe(const StepReport& report) const {
+  const ImageBatch& images = report.batch.images;
+  const std::string before =
+      last_finite_iteration_ < 0
+          ? "no step of this process was finite"
+          : fmt::format("last finite at iteration {}: {}", last_finite_iteration_,
+                        losses_text(last_finite_losses_));
+  return fmt::format("{} (losses: {}; lr {:.4g}; image ids {}; files {}; {})",
+                     report.result.nonfinite, losses_text(report.result.losses), report.lr,
+                     fmt::join(images.image_ids, ", "), fmt::join(images.paths, ", "), before);
+}
+
+void NonFiniteGuard::write_bundle(const StepReport& report) const {
+  const std::filesystem::path path =
+      options_.folder / fmt::format("nonfinite_iter_{}.pth", report.iteration);
+  Value losses = Value::dict();
+  for (const auto& [name, value] : report.result.losses) {
+    losses.set(name, value);
+  }
+  try {
+    write_torch_file(path, Value::dict()
+                               .set("iteration", report.iteration)
+                               .set("lr", report.lr)
+                               .set("nonfinite", report.result.nonfinite)
+                               .set("losses", losses)
+                               .set("batch", batch_value(report.batch))
+                               .set("model", model_state_value(detector_))
+                               .set("config", options_.config_yaml));
+    log::warn("wrote {}: the batch and the weights of the step that was not finite", path.string());
+  } catch (const Error& error) {
+    // The report of the step itself matters more than its bundle.
+    log::warn("no replay bundle: {}", error.what());
+  }
+}
+
+}  // namespace detforge

@@ -1,0 +1,19 @@
+#pragma once
+
+namespace detforge {
+
+/// While it lives, SIGTERM and SIGINT ask for a clean stop instead of ending the process; a second
+/// one of the same kind ends it at once, as usual. At most one may live at a time. Restores the
+/// former handlers.
+class StopSignals {
+ public:
+  StopSignals();
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  /// The signal that arrived ("SIGTERM" or "SIGINT"), or null.
+  const char* received() const;
+};
+
+}  // namespace detforge
