@@ -208,7 +208,8 @@ const std::map<std::string, Maker>& makers() {
 /// Classes that only appear as an argument: of _reconstruct and of defaultdict.
 bool is_named_type(const std::string& name) {
   static const std::set<std::string> kNames = {"numpy.ndarray",  "builtins.dict",  "builtins.list",
-                                               "builtins.int",   "builtins.float", "builtins.str"};
+                                               "builtins.int",   "builtins.float", "builtins.str",
+                                               "builtins.long",  "builtins.unicode"};  // int and str in Python 2
   return kNames.count(name) != 0;
 }
 

@@ -19,7 +19,8 @@ namespace detforge {
 Value read_torch_file(const std::filesystem::path& path);
 
 /// Writes `value` as torch.save does (zip container, pickle protocol 2, uncompressed), readable by Python's
-/// torch.load, with weights_only=True too if it holds no bytes. Equal values give equal files, byte for byte.
+/// torch.load, with weights_only=True too if it holds no bytes (and, for torch 1.13, no doubles: its restricted
+/// reader does not know them). Equal values give equal files, byte for byte.
 /// Tensors are written contiguous, detached and for the CPU; the same tensor met again (same memory, shape,
 /// strides and dtype) is written once and shared. Written under a temporary name, then renamed.
 /// Throws Error if the disk is full or the place cannot be written; then an old file at `path` is untouched.

@@ -1,0 +1,154 @@
+#include "detforge/export/weights_source.h"
+
+#include <torch/types.h>
+
+#include "detforge/core/error.h"
+
+namespace detforge {
+namespace {
+
+const Value& state_dict_of(const Value& content) {
+  for (const char* key : {"model", "state_dict", "blobs"}) {
+    const Value* inner = content.find(key);
+    if (inner != nullptr && inner->entries() != nullptr) {
+      return *inner;
+    }
+  }
+  return content;
+}
+
+std::vector<double> to_doubles(const Value& value) {
+  std::vector<double> numbers;
+  if (const auto* tensor = value.get_if<Tensor>()) {
+    const Tensor flat = tensor->to(at::kDouble).flatten();
+    numbers.assign(flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel());
+  } else if (value.items() != nullptr) {
+    for (const Value& item : *value.items()) {
+      numbers.push_back(item.item("pixel statistics").number());
+    }
+  }
+  return numbers;
+}
+
+/// What the file says, and what is known of files of this layout. Refs: Detectron2's configs for MSRA models
+/// (BGR, std 1) and torchvision's transforms (RGB, 0..1, here times 255).
+Preprocessing find_preprocessing(const Value& content, const Value& state_dict, NameLayout layout) {
+  Preprocessing found;
+  if (layout == NameLayout::kCaffe2ResNet) {
+    found = {{103.530, 116.280, 123.675}, {1.0, 1.0, 1.0}, "BGR"};
+  } else if (layout == NameLayout::kTorchvisionResNet || layout == NameLayout::kTorchvisionDetector) {
+    found = {{123.675, 116.280, 103.530}, {58.395, 57.120, 57.375}, "RGB"};
+  }
+  for (const Value* place : {&state_dict, &content}) {
+    if (const Value* mean = place->find("pixel_mean")) {
+      found.pixel_mean = to_doubles(*mean);
+    }
+    if (const Value* deviation = place->find("pixel_std")) {
+      found.pixel_std = to_doubles(*deviation);
+    }
+  }
+  if (const Value* format = content.find("pixel_format"); format != nullptr && format->get_if<std::string>() != nullptr) {
+    found.pixel_format = *format->get_if<std::string>();
+  }
+  return found;
+}
+
+std::vector<std::string> find_class_names(const Value& content) {
+  std::vector<std::string> names;
+  const Value* list = content.find("class_names");
+  if (list != nullptr && list->items() != nullptr) {
+    for (const Value& name : *list->items()) {
+      names.push_back(name.item("class_names").string());
+    }
+  }
+  return names;
+}
+
+std::string convert_name(const std::string& name, NameLayout layout) {
+  switch (layout) {
+    case NameLayout::kCaffe2ResNet: return caffe2_to_detectron2(name);
+    case NameLayout::kTorchvisionResNet: return torchvision_resnet_to_detectron2(name).value_or("");
+    case NameLayout::kTorchvisionDetector: return torchvision_detector_to_detectron2(name).value_or("");
+    case NameLayout::kBareBackbone:
+    case NameLayout::kNative: break;
+  }
+  return name;
+}
+
+/// torchvision: background first, a box per class with background. Here: background last, boxes for objects only.
+Tensor reorder_classes(const std::string& model_name, const Tensor& tensor) {
+  if (tensor.dim() == 0) {
+    return tensor;
+  }
+  if (model_name.find("box_predictor.cls_score.") != std::string::npos) {
+    return tensor.roll(-1, 0);
+  }
+  if (model_name.find("box_predictor.bbox_pred.") != std::string::npos && tensor.size(0) > 4) {
+    return tensor.narrow(0, 4, tensor.size(0) - 4);
+  }
+  if (model_name.find("mask_head.predictor.") != std::string::npos && tensor.size(0) > 1) {
+    return tensor.narrow(0, 1, tensor.size(0) - 1);
+  }
+  return tensor;
+}
+
+/// Names of a part of the model become full names by their endings.
+void complete_names(std::vector<FileTensor>& tensors, const std::vector<std::string>& model_names) {
+  std::vector<std::string> partial;
+  for (const FileTensor& tensor : tensors) {
+    partial.push_back(tensor.model_name);
+  }
+  std::map<std::string, std::string> full;
+  for (const auto& [model_name, ending] : match_by_ending(model_names, partial)) {
+    full.emplace(ending, model_name);
+  }
+  for (FileTensor& tensor : tensors) {
+    const auto found = full.find(tensor.model_name);
+    tensor.model_name = found == full.end() ? "" : found->second;
+  }
+}
+
+}  // namespace
+
+bool carries_no_weights(std::string_view name) {
+  return name.ends_with("num_batches_tracked") || name.ends_with("_momentum") ||
+         name.find("cell_anchors") != std::string_view::npos || name == "pixel_mean" || name == "pixel_std";
+}
+
+WeightsSource interpret_weights(const Value& content, const std::vector<std::string>& model_names) {
+  const Value& state_dict = state_dict_of(content);
+  WeightsSource source;
+  std::vector<std::string> names;
+  for (const Value::Entry& entry : state_dict.item("the file's content").dict()) {
+    const auto* name = entry.key.get_if<std::string>();
+    const auto* tensor = entry.value.get_if<Tensor>();
+    if (name == nullptr || tensor == nullptr) {
+      continue;
+    }
+    if (carries_no_weights(*name)) {
+      source.ignored.push_back(*name);
+      continue;
+    }
+    source.tensors.push_back({*name, strip_module_prefix(*name), *tensor});
+    names.push_back(source.tensors.back().model_name);
+  }
+  DETFORGE_CHECK(!source.tensors.empty(), "the file holds no weights",
+                 "expected a state dict, alone or under 'model', 'state_dict' or 'blobs'");
+  source.layout = detect_layout(names);
+  for (FileTensor& tensor : source.tensors) {
+    tensor.model_name = convert_name(tensor.model_name, source.layout);
+    if (source.layout == NameLayout::kTorchvisionDetector) {
+      tensor.tensor = reorder_classes(tensor.model_name, tensor.tensor);
+    }
+  }
+  const Value* heuristics = content.find("matching_heuristics");
+  const bool asks_for_endings = heuristics != nullptr && heuristics->get_if<bool>() != nullptr && *heuristics->get_if<bool>();
+  if (asks_for_endings || (source.layout != NameLayout::kNative && source.layout != NameLayout::kTorchvisionDetector)) {
+    complete_names(source.tensors, model_names);
+  }
+  source.preprocessing = find_preprocessing(content, state_dict, source.layout);
+  source.class_names = find_class_names(content);
+  return source;
+}
+
+}  // namespace detforge
