@@ -17,20 +17,27 @@ TEST(CheckPolicy, RefusesUnknownNamesAndActions) {
   CheckPolicy policy;
   policy.set("box_negative_size", "drop");
   EXPECT_EQ(policy.action(CheckKind::kBoxNegativeSize), CheckAction::kDrop);
-  EXPECT_NE(error_of([&] { policy.set("box_zero_siez", "drop"); }).find("did you mean box_zero_size?"), std::string::npos);
-  EXPECT_NE(error_of([&] { policy.set("box_zero_size", "keep"); }).find("fix, drop, error"), std::string::npos);
-  EXPECT_NE(error_of([&] { policy.set("box_zero_size", "fix"); }).find("choose from: drop, error"), std::string::npos);
+  EXPECT_NE(
+      error_of([&] { policy.set("box_zero_siez", "drop"); }).find("did you mean box_zero_size?"),
+      std::string::npos);
+  EXPECT_NE(error_of([&] { policy.set("box_zero_size", "keep"); }).find("fix, drop, error"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { policy.set("box_zero_size", "fix"); }).find("choose from: drop, error"),
+            std::string::npos);
 }
 
 TEST(CheckReport, SentenceTableAndJsonSayWhatWasDropped) {
   Json json = coco_skeleton();
-  json["annotations"] = {annotation(1, {10, 10, 0, 5}), annotation(2, {10, 10, 5, 0}), annotation(3, {200, 10, 5, 5}),
-                         annotation(4, {10, 10, 5, 5})};
+  json["annotations"] = {annotation(1, {10, 10, 0, 5}), annotation(2, {10, 10, 5, 0}),
+                         annotation(3, {200, 10, 5, 5}), annotation(4, {10, 10, 5, 5})};
   const LoadedCoco coco(json);
-  EXPECT_EQ(coco.report.dropped_sentence(), "Dropped 3 of 4 annotations: 2 box_zero_size, 1 box_outside.");
+  EXPECT_EQ(coco.report.dropped_sentence(),
+            "Dropped 3 of 4 annotations: 2 box_zero_size, 1 box_outside.");
   const std::string text = coco.report.to_text();
   EXPECT_NE(text.find("box_zero_size"), std::string::npos);
-  EXPECT_NE(text.find("annotation 1 (number 0 in the file), image 1: bbox [10, 10, 0, 5]"), std::string::npos) << text;
+  EXPECT_NE(text.find("annotation 1 (number 0 in the file), image 1: bbox [10, 10, 0, 5]"),
+            std::string::npos)
+      << text;
   const Json parsed = Json::parse(coco.report.to_json());
   EXPECT_EQ(parsed["dropped"], 3);
   EXPECT_EQ(parsed["problems"][0]["name"], "box_zero_size");
@@ -69,7 +76,8 @@ TEST(CheckCoco, ImagesNeedNamesAndOwnIds) {
   Json json = coco_skeleton();
   json["images"].push_back({{"id", 1}, {"file_name", "b.png"}, {"height", 10}, {"width", 10}});
   const std::string duplicate = error_of([&] { LoadedCoco{json}; });
-  EXPECT_NE(duplicate.find("image id 1 is used by a.png and b.png"), std::string::npos) << duplicate;
+  EXPECT_NE(duplicate.find("image id 1 is used by a.png and b.png"), std::string::npos)
+      << duplicate;
   json["images"][1] = {{"id", 2}, {"height", 10}, {"width", 10}};
   EXPECT_NE(error_of([&] { LoadedCoco{json}; }).find("image 2"), std::string::npos);
   CheckPolicy policy;
@@ -80,7 +88,8 @@ TEST(CheckCoco, ImagesNeedNamesAndOwnIds) {
 TEST(CheckCoco, CategoriesNeedOwnIdsAndNames) {
   Json json = coco_skeleton();
   json["categories"][1]["id"] = 1;
-  EXPECT_NE(error_of([&] { LoadedCoco{json}; }).find("category id 1 is used by cell and dot"), std::string::npos);
+  EXPECT_NE(error_of([&] { LoadedCoco{json}; }).find("category id 1 is used by cell and dot"),
+            std::string::npos);
   json["categories"][1] = {{"id", 2}, {"name", "cell"}};
   EXPECT_NE(error_of([&] { LoadedCoco{json}; }).find("both called cell"), std::string::npos);
 }
@@ -100,7 +109,8 @@ TEST(CheckCoco, BoxesThatAreNotFourFiniteNumbers) {
   std::string text = coco_skeleton().dump();
   const auto with = [&](const std::string& box) {
     std::string copy = text;
-    const std::string a = R"({"id":5,"image_id":1,"category_id":1,"area":1,"iscrowd":0)" + box + "}";
+    const std::string a =
+        R"({"id":5,"image_id":1,"category_id":1,"area":1,"iscrowd":0)" + box + "}";
     return copy.replace(copy.find("[],\"categories\""), 2, "[" + a + "]");
   };
   for (const char* number : {"NaN", "Infinity", "-Infinity", "1e999", "null"}) {
@@ -109,9 +119,12 @@ TEST(CheckCoco, BoxesThatAreNotFourFiniteNumbers) {
     EXPECT_FALSE(coco.store->annotations()[0].usable);
   }
   EXPECT_EQ(LoadedCoco(with("")).report.count(CheckKind::kBoxMissing), 1);
-  EXPECT_NE(error_of([&] { LoadedCoco(with(",\"bbox\":[1,2,3]")); }).find("annotation 5"), std::string::npos);
-  EXPECT_NE(error_of([&] { LoadedCoco(with(",\"bbox\":[]")); }).find("bbox has 0 numbers"), std::string::npos);
-  EXPECT_NE(error_of([&] { LoadedCoco(with(",\"bbox\":[1,2,\"3\",4]")); }).find("annotation 5"), std::string::npos);
+  EXPECT_NE(error_of([&] { LoadedCoco(with(",\"bbox\":[1,2,3]")); }).find("annotation 5"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { LoadedCoco(with(",\"bbox\":[]")); }).find("bbox has 0 numbers"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { LoadedCoco(with(",\"bbox\":[1,2,\"3\",4]")); }).find("annotation 5"),
+            std::string::npos);
 }
 
 TEST(CheckCoco, MissingBoxComesFromTheMask) {
@@ -124,9 +137,11 @@ TEST(CheckCoco, MissingBoxComesFromTheMask) {
 }
 
 TEST(CheckCoco, RleProblemsAreRefusedNamingTheAnnotationOrDropOnlyTheMask) {
-  for (const Json& rle : {Json{{"size", {100, 100}}, {"counts", {1, 2, 3}}}, Json{{"size", {100, 100}}, {"counts", "4 4"}},
-                          Json{{"size", {100}}, {"counts", {10000}}}, Json{{"size", {100, 100}}, {"counts", {-1, 10001}}},
-                          Json{{"size", {50, 200}}, {"counts", {5000, 5000}}}}) {
+  for (const Json& rle :
+       {Json{{"size", {100, 100}}, {"counts", {1, 2, 3}}},
+        Json{{"size", {100, 100}}, {"counts", "4 4"}}, Json{{"size", {100}}, {"counts", {10000}}},
+        Json{{"size", {100, 100}}, {"counts", {-1, 10001}}},
+        Json{{"size", {50, 200}}, {"counts", {5000, 5000}}}}) {
     Json json = coco_skeleton();
     json["annotations"] = {annotation(31, {1, 1, 5, 5})};
     json["annotations"][0]["segmentation"] = rle;

@@ -22,7 +22,8 @@ inline Json coco_skeleton() {
 }
 
 inline Json annotation(std::int64_t id, const Json& bbox) {
-  return {{"id", id}, {"image_id", 1}, {"category_id", 1}, {"bbox", bbox}, {"area", 1.0}, {"iscrowd", 0}};
+  return {{"id", id},     {"image_id", 1}, {"category_id", 1},
+          {"bbox", bbox}, {"area", 1.0},   {"iscrowd", 0}};
 }
 
 /// Writes the JSON to a temporary file and loads it; the report can be looked at afterwards.
@@ -31,7 +32,10 @@ struct LoadedCoco {
   CheckReport report;
   std::shared_ptr<const CocoStore> store;
 
-  explicit LoadedCoco(const std::string& text, CheckPolicy policy = {}, CocoLoadOptions options = {}) : report(policy) {
+  explicit LoadedCoco(const std::string& text,
+                      CheckPolicy policy = {},
+                      CocoLoadOptions options = {})
+      : report(policy) {
     files::write_atomic(folder / "gt.json", text);
     store = load_coco((folder / "gt.json").string(), options, report);
   }

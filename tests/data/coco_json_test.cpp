@@ -61,7 +61,8 @@ TEST(CocoJson, SortsImagesById) {
 }
 
 TEST(CocoJson, BrokenJsonNamesFileByteAndLine) {
-  const std::string error = load_error("{\"images\": [],\n \"annotations\": [{\"id\": 1, \"image_id\" 2}]}");
+  const std::string error =
+      load_error("{\"images\": [],\n \"annotations\": [{\"id\": 1, \"image_id\" 2}]}");
   EXPECT_NE(error.find("gt.json"), std::string::npos) << error;
   EXPECT_NE(error.find("(line 2)"), std::string::npos) << error;
   EXPECT_NE(load_error("").find("gt.json"), std::string::npos);
@@ -82,12 +83,13 @@ TEST(CocoJson, NamesMissingTopLevelKey) {
 
 TEST(CocoJson, MissingFileIsNamed) {
   CheckReport report;
-  EXPECT_NE(error_of([&] { load_coco("/nowhere/gt.json", {}, report); }).find("/nowhere/gt.json"), std::string::npos);
+  EXPECT_NE(error_of([&] { load_coco("/nowhere/gt.json", {}, report); }).find("/nowhere/gt.json"),
+            std::string::npos);
 }
 
 TEST(CocoJson, RefusesIdsThatAreNotExactIntegers) {
-  for (const char* id : {"18446744073709551615", "9223372036854775808", "1.5", "1.0", "\"12\"", "null", "1e3",
-                         "99999999999999999999999"}) {
+  for (const char* id : {"18446744073709551615", "9223372036854775808", "1.5", "1.0", "\"12\"",
+                         "null", "1e3", "99999999999999999999999"}) {
     Json json = coco_skeleton();
     json["annotations"].push_back(annotation(412, {1, 1, 5, 5}));
     std::string text = json.dump();
@@ -102,7 +104,8 @@ TEST(CocoJson, ReadsRleAsListAsTextAndPolygon) {
   Json json = coco_skeleton();
   json["images"][0]["height"] = 3;
   json["images"][0]["width"] = 4;
-  json["annotations"] = {annotation(1, {1, 0, 2, 3}), annotation(2, {1, 0, 2, 3}), annotation(3, {1, 0, 2, 3})};
+  json["annotations"] = {annotation(1, {1, 0, 2, 3}), annotation(2, {1, 0, 2, 3}),
+                         annotation(3, {1, 0, 2, 3})};
   json["annotations"][0]["segmentation"] = {{"size", {3, 4}}, {"counts", {4, 4, 4}}};
   json["annotations"][1]["segmentation"] = {{"counts", "444"}, {"size", {3, 4}}};
   json["annotations"][2]["segmentation"] = {{0.5, 0, 3, 0, 3, 3}, {1, 1, 2, 1, 2, 2, 1, 2}};
@@ -133,7 +136,9 @@ TEST(CocoJson, WithoutSegmentationsKeepsAreasAndChecks) {
 TEST(CocoJson, RealFileHasAllItsAnnotations) {
   DETFORGE_REQUIRE_TEST_DATA("coco_sample");
   CheckReport report;
-  const auto store = load_coco((test::test_data_dir() / "coco_sample/annotations/instances_val2017.json").string(), {}, report);
+  const auto store =
+      load_coco((test::test_data_dir() / "coco_sample/annotations/instances_val2017.json").string(),
+                {}, report);
   EXPECT_EQ(store->images().size(), 57u);
   EXPECT_EQ(store->annotations().size(), 517u);
   EXPECT_EQ(store->categories().size(), 80u);

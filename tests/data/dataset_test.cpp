@@ -73,7 +73,8 @@ TEST(CocoDataset, ConcatenatesFilesWithEqualClasses) {
   DatasetFolder one, two;
   one.add_pictures(3);
   two.add_pictures(2);
-  two.json["categories"] = {{{"id", 1}, {"name", "dot"}}, {{"id", 2}, {"name", "cell"}}};  // other ids, same names
+  two.json["categories"] = {{{"id", 1}, {"name", "dot"}},
+                            {{"id", 2}, {"name", "cell"}}};  // other ids, same names
   CocoDatasetOptions options = one.options();
   options.files.push_back(two.options().files[0]);
   const CocoDataset dataset(options);
@@ -84,7 +85,8 @@ TEST(CocoDataset, ConcatenatesFilesWithEqualClasses) {
   EXPECT_EQ(dataset.reports().size(), 2u);
   two.json["categories"][0]["name"] = "other";
   two.options();
-  EXPECT_NE(error_of([&] { CocoDataset{options}; }).find("only one has: dot, other"), std::string::npos);
+  EXPECT_NE(error_of([&] { CocoDataset{options}; }).find("only one has: dot, other"),
+            std::string::npos);
 }
 
 TEST(CocoDataset, RepeatFactorsFollowClassFrequency) {
@@ -114,7 +116,8 @@ TEST(CocoDataset, SkippedImagesAreReplacedDeterministicallyCountedAndCapped) {
   EXPECT_EQ(dataset.bad_images(), 2);
   files::write_atomic(data.folder / "p5.png", "broken");
   const std::string error = error_of([&] { dataset.get(5); });
-  EXPECT_NE(error.find("3 images cannot be decoded, more than the 2 allowed"), std::string::npos) << error;
+  EXPECT_NE(error.find("3 images cannot be decoded, more than the 2 allowed"), std::string::npos)
+      << error;
   EXPECT_NE(error.find("p5.png"), std::string::npos) << error;
 }
 
@@ -125,7 +128,8 @@ TEST(CocoDataset, MasksFollowWhenWanted) {
   CocoDatasetOptions options = data.options();
   EXPECT_TRUE(CocoDataset(options).get(0).instances[0].segmentation.empty());
   options.keep_segmentation = true;
-  EXPECT_EQ(CocoDataset(options).get(0).instances[0].segmentation.polygons[0], (std::vector<double>{1, 2, 6, 2, 6, 11}));
+  EXPECT_EQ(CocoDataset(options).get(0).instances[0].segmentation.polygons[0],
+            (std::vector<double>{1, 2, 6, 2, 6, 11}));
 }
 
 TEST(CocoDataset, RealPicturesMatchTheirAnnotations) {

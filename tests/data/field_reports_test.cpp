@@ -1,5 +1,5 @@
-// One test per row of FIELD_REPORTS.md section 1, with the provocation that the row names. F20 and F21 (YOLO
-// text labels) and F25 (multi-image augmentation) belong to later issues.
+// One test per row of FIELD_REPORTS.md section 1, with the provocation that the row names. F20 and
+// F21 (YOLO text labels) and F25 (multi-image augmentation) belong to later issues.
 #include <limits>
 #include <map>
 #include <set>
@@ -27,7 +27,8 @@ using test::with_orientation;
 Json with_boxes(const std::vector<Json>& boxes) {
   Json json = coco_skeleton();
   for (const Json& box : boxes) {
-    json["annotations"].push_back(annotation(static_cast<std::int64_t>(json["annotations"].size()) + 1, box));
+    json["annotations"].push_back(
+        annotation(static_cast<std::int64_t>(json["annotations"].size()) + 1, box));
   }
   return json;
 }
@@ -41,7 +42,8 @@ std::vector<bool> usable(const LoadedCoco& coco) {
 }
 
 TransformPipeline only_resize(std::int64_t side) {
-  return TransformPipeline({.min_sizes = {side}, .max_size = 1000, .flip = TransformPipeline::Flip::kNone});
+  return TransformPipeline(
+      {.min_sizes = {side}, .max_size = 1000, .flip = TransformPipeline::Flip::kNone});
 }
 
 TEST(FieldReportF01, ZeroSizeIsDroppedAndSubPixelKept) {
@@ -52,27 +54,35 @@ TEST(FieldReportF01, ZeroSizeIsDroppedAndSubPixelKept) {
 }
 
 TEST(FieldReportF02, NegativeSizeIsRefusedAtLoadNamingFileAndAnnotation) {
-  const std::string error = error_of([] { LoadedCoco{with_boxes({{1, 1, 5, 5}, {500, 533, -270, -278}})}; });
+  const std::string error = error_of([] {
+    LoadedCoco{with_boxes({{1, 1, 5, 5}, {500, 533, -270, -278}})};
+  });
   EXPECT_NE(error.find("gt.json"), std::string::npos) << error;
   EXPECT_NE(error.find("annotation 2"), std::string::npos);
   EXPECT_NE(error.find("[500, 533, -270, -278]"), std::string::npos);
   CheckPolicy policy;
   policy.set("box_negative_size", "drop");
-  EXPECT_EQ(usable(LoadedCoco(with_boxes({{1, 1, 5, 5}, {500, 533, -270, -278}}), policy)), (std::vector<bool>{true, false}));
+  EXPECT_EQ(usable(LoadedCoco(with_boxes({{1, 1, 5, 5}, {500, 533, -270, -278}}), policy)),
+            (std::vector<bool>{true, false}));
 }
 
 TEST(FieldReportF02, CornersInsteadOfSizesAreRecognised) {
-  const Json corners = with_boxes({{20, 30, 90, 95}, {50, 50, 80, 60}, {60, 10, 70, 40}, {5, 5, 20, 20}, {40, 70, 99, 100}});
+  const Json corners = with_boxes(
+      {{20, 30, 90, 95}, {50, 50, 80, 60}, {60, 10, 70, 40}, {5, 5, 20, 20}, {40, 70, 99, 100}});
   const std::string error = error_of([&] { LoadedCoco{corners}; });
   EXPECT_NE(error.find("looks like x1y1x2y2"), std::string::npos) << error;
   EXPECT_NE(error.find("4 of 5"), std::string::npos) << error;
   CheckPolicy policy;
   policy.set("boxes_look_like_corners", "fix");
   EXPECT_EQ(LoadedCoco(corners, policy).report.dropped(), 0);
-  EXPECT_EQ(error_of([] { LoadedCoco{with_boxes({{20, 30, 70, 65}, {50, 50, 30, 10}, {60, 10, 10, 30}})}; }), "");
+  EXPECT_EQ(error_of([] {
+              LoadedCoco{with_boxes({{20, 30, 70, 65}, {50, 50, 30, 10}, {60, 10, 10, 30}})};
+            }),
+            "");
 }
 
-// The check is on the host, when the file is read: no device has been chosen yet, so the message is the same.
+// The check is on the host, when the file is read: no device has been chosen yet, so the message is
+// the same.
 TEST(FieldReportF03, ZeroHeightIsReportedBeforeAnyDeviceWork) {
   const LoadedCoco coco(with_boxes({{684, 8, 273, 0}}));
   EXPECT_EQ(coco.report.count(CheckKind::kBoxZeroSize), 1);
@@ -80,7 +90,8 @@ TEST(FieldReportF03, ZeroHeightIsReportedBeforeAnyDeviceWork) {
 }
 
 TEST(FieldReportF04, BoxesOutsideAreDroppedAndReportedApart) {
-  const LoadedCoco coco(with_boxes({{150, 20, 30, 30}, {-40, 10, 30, 30}, {100, 0, 5, 5}, {10, 10, 5, 5}}));
+  const LoadedCoco coco(
+      with_boxes({{150, 20, 30, 30}, {-40, 10, 30, 30}, {100, 0, 5, 5}, {10, 10, 5, 5}}));
   EXPECT_EQ(usable(coco), (std::vector<bool>{false, false, false, true}));
   EXPECT_EQ(coco.report.count(CheckKind::kBoxOutside), 3);
   EXPECT_EQ(coco.report.count(CheckKind::kBoxZeroSize), 0);
@@ -103,7 +114,8 @@ TEST(FieldReportF05, BoxesAcrossTheBorderAreClippedForTrainingAndRawForEvaluatio
 
 TEST(FieldReportF06, AnyDistinctCategoryIdsAreMappedAndPrinted) {
   DatasetFolder data;
-  data.json["categories"] = {{{"id", 1000000}, {"name", "c"}}, {{"id", 0}, {"name", "a"}}, {{"id", 7}, {"name", "b"}}};
+  data.json["categories"] = {
+      {{"id", 1000000}, {"name", "c"}}, {{"id", 0}, {"name", "a"}}, {{"id", 7}, {"name", "b"}}};
   data.add_image(1, "a.png", encoded(".png", picture(60, 80)), 60, 80);
   data.add_box(1, {1, 1, 9, 9}, 7);
   const CocoDataset dataset = data.open();
@@ -124,7 +136,8 @@ TEST(FieldReportF07, ClassesOfAModelAreMatchedByNameAndLeftoversListed) {
   const CocoDataset dataset(options);
   ASSERT_EQ(dataset.get(0).instances.size(), 1u);
   EXPECT_EQ(dataset.get(0).instances[0].label, 1);
-  EXPECT_EQ(dataset.category_ids(), (std::vector<std::optional<std::int64_t>>{std::nullopt, 9, std::nullopt}));
+  EXPECT_EQ(dataset.category_ids(),
+            (std::vector<std::optional<std::int64_t>>{std::nullopt, 9, std::nullopt}));
   const CheckReport& report = dataset.reports()[0];
   EXPECT_EQ(report.count(CheckKind::kClassNotInFile), 2);
   EXPECT_EQ(report.examples(CheckKind::kClassFiltered)[0].detail, "other");
@@ -134,7 +147,8 @@ TEST(FieldReportF07, ClassesOfAModelAreMatchedByNameAndLeftoversListed) {
 TEST(FieldReportF08, ImagesWithoutObjectsAreTrainedOnWhenWanted) {
   DatasetFolder data;
   data.add_pictures(10);
-  data.json["annotations"].erase(data.json["annotations"].begin() + 1, data.json["annotations"].end());
+  data.json["annotations"].erase(data.json["annotations"].begin() + 1,
+                                 data.json["annotations"].end());
   EXPECT_EQ(data.open().size(), 1);
   CocoDatasetOptions options = data.options();
   options.filter_empty = false;
@@ -166,8 +180,10 @@ TEST(FieldReportF09, OneMaskInThreeNotationsWithoutCrowd) {
   }
   const LoadedCoco coco(json);
   const auto annotations = coco.store->annotations();
-  EXPECT_EQ(coco.store->segmentation(annotations[0]).rle.counts, (std::vector<std::uint32_t>{3, 6, 3}));
-  EXPECT_EQ(coco.store->segmentation(annotations[1]).rle.counts, (std::vector<std::uint32_t>{3, 6, 3}));
+  EXPECT_EQ(coco.store->segmentation(annotations[0]).rle.counts,
+            (std::vector<std::uint32_t>{3, 6, 3}));
+  EXPECT_EQ(coco.store->segmentation(annotations[1]).rle.counts,
+            (std::vector<std::uint32_t>{3, 6, 3}));
   EXPECT_EQ(coco.store->segmentation(annotations[2]).polygons.size(), 1u);
   for (const CocoAnnotation& a : annotations) {
     EXPECT_EQ(a.area, 6) << a.id;
@@ -182,7 +198,9 @@ TEST(FieldReportF10, BadPolygonsLoseThePartThenTheMaskNeverTheBox) {
   json["annotations"][2]["segmentation"] = Json::parse("[]");
   json["annotations"][3]["segmentation"] = Json::parse("[[1,2,3]]");
   json["annotations"][4]["segmentation"] = Json::parse("[[10,10,20,20,30,30]]");
-  json["annotations"][5]["segmentation"] = Json::parse("[[10,10,20,20],[10,10,20,10,20,20,10]," "[10,10,20,10,20,20]]");
+  json["annotations"][5]["segmentation"] = Json::parse(
+      "[[10,10,20,20],[10,10,20,10,20,20,10],"
+      "[10,10,20,10,20,20]]");
   const LoadedCoco coco(json);
   EXPECT_EQ(usable(coco), std::vector<bool>(6, true));
   for (std::size_t i = 0; i < 5; ++i) {
@@ -200,7 +218,8 @@ TEST(FieldReportF11, BoxAndMaskStayTogetherThroughFiltersAndTransforms) {
   for (int k = 0; k < 5; ++k) {
     const int x = 10 * k, y = 5 * k;
     data.add_box(1, {x, y, 8, 6});
-    data.json["annotations"].back()["segmentation"] = {k == 2 ? Json{1, 2} : Json{x, y, x + 8, y, x + 8, y + 6, x, y + 6}};
+    data.json["annotations"].back()["segmentation"] = {
+        k == 2 ? Json{1, 2} : Json{x, y, x + 8, y, x + 8, y + 6, x, y + 6}};
   }
   data.json["annotations"][1]["bbox"] = {0, 0, 0, 4};
   CocoDatasetOptions options = data.options();
@@ -208,7 +227,8 @@ TEST(FieldReportF11, BoxAndMaskStayTogetherThroughFiltersAndTransforms) {
   Sample sample = CocoDataset(options).get(0);
   ASSERT_EQ(sample.instances.size(), 4u);
   Rng rng(1, RngPurpose::kTest);
-  TransformPipeline({.min_sizes = {90}, .max_size = 200, .flip_probability = 1, .crop = true}).apply(sample, rng);
+  TransformPipeline({.min_sizes = {90}, .max_size = 200, .flip_probability = 1, .crop = true})
+      .apply(sample, rng);
   int masks = 0;
   for (const Instance& instance : sample.instances) {
     EXPECT_EQ(instance.segmentation.empty(), instance.annotation_id == 3);
@@ -251,26 +271,34 @@ TEST(FieldReportF12, AnnotationIdsMayRepeatOrBeAbsent) {
 }
 
 TEST(FieldReportF13, HugeIdsStayExact) {
-  const std::vector<std::int64_t> ids{9007199254740992, 9007199254740993, 900100410650, std::numeric_limits<std::int64_t>::max()};
+  const std::vector<std::int64_t> ids{9007199254740992, 9007199254740993, 900100410650,
+                                      std::numeric_limits<std::int64_t>::max()};
   DatasetFolder data;
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    data.add_image(ids[i], "p" + std::to_string(i) + ".png", encoded(".png", picture(20, 30)), 20, 30);
+    data.add_image(ids[i], "p" + std::to_string(i) + ".png", encoded(".png", picture(20, 30)), 20,
+                   30);
     data.add_box(ids[i], {1, 1, 5, 5});
     data.json["annotations"].back()["id"] = ids[i];
   }
   const CocoDataset dataset = data.open();
   const TransformPipeline transforms = only_resize(20);
   EvalLoader loader(dataset, transforms, {.batch_size = 4, .threads = 2});
-  EXPECT_EQ(loader.next()->images.image_ids, (std::vector<std::int64_t>{ids[2], ids[0], ids[1], ids[3]}));  // sorted
+  EXPECT_EQ(loader.next()->images.image_ids,
+            (std::vector<std::int64_t>{ids[2], ids[0], ids[1], ids[3]}));  // sorted
   EXPECT_EQ(dataset.get(2).instances[0].annotation_id, ids[1]);
   std::string text = data.json.dump();
   text.replace(text.rfind("9223372036854775807"), 19, "9223372036854775808");
-  EXPECT_NE(error_of([&] { LoadedCoco{text}; }).find("9223372036854775808, not a 64-bit integer"), std::string::npos);
+  EXPECT_NE(error_of([&] { LoadedCoco{text}; }).find("9223372036854775808, not a 64-bit integer"),
+            std::string::npos);
 }
 
 /// A data set of one JPEG picture, stored 40 high and 100 wide, with this orientation.
-CocoDatasetOptions turned_picture(DatasetFolder& data, char orientation, int json_height, int json_width) {
-  data.add_image(5, "photo.jpg", with_orientation(encoded(".jpg", picture(40, 100)), orientation), json_height, json_width);
+CocoDatasetOptions turned_picture(DatasetFolder& data,
+                                  char orientation,
+                                  int json_height,
+                                  int json_width) {
+  data.add_image(5, "photo.jpg", with_orientation(encoded(".jpg", picture(40, 100)), orientation),
+                 json_height, json_width);
   data.add_box(5, {1, 1, 20, 30});
   return data.options();
 }
@@ -279,9 +307,11 @@ TEST(FieldReportF14, OnePolicyForPixelsAndSizeInAllEightOrientations) {
   for (char orientation = 1; orientation <= 8; ++orientation) {
     const bool turned = orientation >= 5;
     DatasetFolder right, wrong;
-    const CocoDataset good(turned_picture(right, orientation, turned ? 100 : 40, turned ? 40 : 100));
+    const CocoDataset good(
+        turned_picture(right, orientation, turned ? 100 : 40, turned ? 40 : 100));
     EXPECT_EQ(good.get(0).original_size, turned ? (ImageSize{100, 40}) : (ImageSize{40, 100}));
-    const CocoDataset swapped(turned_picture(wrong, orientation, turned ? 40 : 100, turned ? 100 : 40));
+    const CocoDataset swapped(
+        turned_picture(wrong, orientation, turned ? 40 : 100, turned ? 100 : 40));
     const std::string error = error_of([&] { swapped.get(0); });
     EXPECT_NE(error.find("they match only when swapped"), std::string::npos) << error;
     EXPECT_NE(error.find("photo.jpg"), std::string::npos) << error;
@@ -298,16 +328,21 @@ TEST(FieldReportF14, TurningCanBeSwitchedOffForAllOrForTheSwapped) {
   options.read.apply_orientation = false;
   EXPECT_EQ(CocoDataset(options).get(0).original_size, (ImageSize{40, 100}));
   DatasetFolder other;
-  EXPECT_NE(error_of([&] { CocoDataset(turned_picture(other, 1, 50, 100)).get(0); }).find("image_size_mismatch"), std::string::npos);
+  EXPECT_NE(error_of([&] {
+              CocoDataset(turned_picture(other, 1, 50, 100)).get(0);
+            }).find("image_size_mismatch"),
+            std::string::npos);
 }
 
 TEST(FieldReportF15, BrokenImagesStopOrAreSkippedAlwaysNamingThePath) {
   const std::string jpeg = encoded(".jpg", picture(64, 64));
-  const std::map<std::string, std::string> broken{{"cut", jpeg.substr(0, jpeg.size() * 6 / 10)}, {"two", jpeg.substr(0, 2)}, {"none", ""}};
+  const std::map<std::string, std::string> broken{
+      {"cut", jpeg.substr(0, jpeg.size() * 6 / 10)}, {"two", jpeg.substr(0, 2)}, {"none", ""}};
   DatasetFolder data;
   data.add_pictures(1);
   for (const auto& [name, bytes] : broken) {
-    data.add_image(100 + data.json["images"].back()["id"].get<std::int64_t>(), name + ".jpg", bytes, 64, 64);
+    data.add_image(100 + data.json["images"].back()["id"].get<std::int64_t>(), name + ".jpg", bytes,
+                   64, 64);
     data.add_box(data.json["images"].back()["id"], {1, 1, 9, 9});
   }
   data.add_image(9000, "missing.jpg", "", 64, 64);
@@ -318,7 +353,8 @@ TEST(FieldReportF15, BrokenImagesStopOrAreSkippedAlwaysNamingThePath) {
   for (std::int64_t i = 1; i < 5; ++i) {
     const std::string error = error_of([&] { stopping.get(i); });
     EXPECT_NE(error.find(stopping.path(i)), std::string::npos) << error;
-    EXPECT_NE(error.find("image " + std::to_string(stopping.image_id(i))), std::string::npos) << error;
+    EXPECT_NE(error.find("image " + std::to_string(stopping.image_id(i))), std::string::npos)
+        << error;
   }
   options.bad_image = CocoDatasetOptions::BadImage::kSkip;
   const CocoDataset skipping(options);
@@ -357,7 +393,8 @@ TEST(FieldReportF17, EveryBitDepthAndChannelCountBecomesThreeChannels) {
   }
   const CocoDataset dataset = data.open();
   for (std::int64_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(dataset.get(i).image.bgr, std::vector<std::uint8_t>(20 * 30 * 3, 77)) << dataset.path(i);
+    EXPECT_EQ(dataset.get(i).image.bgr, std::vector<std::uint8_t>(20 * 30 * 3, 77))
+        << dataset.path(i);
   }
 }
 
@@ -367,7 +404,8 @@ TEST(FieldReportF17, CmykAndPaletteOfTheSamePictureAgree) {
   int seen = 0;
   for (const auto& entry : nlohmann::json::parse(files::read(folder / "index.json"))) {
     const std::string special = entry["special"];
-    if (entry["expect"] != "decode" || (special.find("CMYK") == std::string::npos && special.find("palette") == std::string::npos)) {
+    if (entry["expect"] != "decode" || (special.find("CMYK") == std::string::npos &&
+                                        special.find("palette") == std::string::npos)) {
       continue;
     }
     const Image image = read_image((folder / entry["file"].get<std::string>()).string());
@@ -375,7 +413,9 @@ TEST(FieldReportF17, CmykAndPaletteOfTheSamePictureAgree) {
     for (std::size_t i = 2; i < image.bgr.size(); i += 3) {
       red += image.bgr[i];
     }
-    EXPECT_NEAR(red / static_cast<double>(image.height * image.width), entry["mean_rgb"][0].get<double>(), 1.5) << entry["file"];
+    EXPECT_NEAR(red / static_cast<double>(image.height * image.width),
+                entry["mean_rgb"][0].get<double>(), 1.5)
+        << entry["file"];
     ++seen;
   }
   EXPECT_GE(seen, 2);
@@ -391,7 +431,8 @@ TEST(FieldReportF18, OptionalKeysMayBeAbsentOneAtATime) {
     json.erase(key);
     EXPECT_FALSE(LoadedCoco(json).report.has_problems());
   }
-  const std::map<std::string, CheckKind> kinds{{"area", CheckKind::kMissingArea}, {"iscrowd", CheckKind::kMissingIscrowd},
+  const std::map<std::string, CheckKind> kinds{{"area", CheckKind::kMissingArea},
+                                               {"iscrowd", CheckKind::kMissingIscrowd},
                                                {"segmentation", CheckKind::kMissingSegmentation}};
   for (const auto& [key, kind] : kinds) {
     Json json = whole;
@@ -419,9 +460,12 @@ TEST(FieldReportF19, AClassListThatMatchesNothingIsRefusedWithTheNearestName) {
   EXPECT_NE(error.find("did you mean car?"), std::string::npos) << error;
   EXPECT_NE(error.find("its categories are: car, bus"), std::string::npos) << error;
   options.classes = {"C", "a", "r"};  // a bare string taken for a list
-  EXPECT_NE(error_of([&] { CocoDataset{options}; }).find("none of the listed classes"), std::string::npos);
+  EXPECT_NE(error_of([&] { CocoDataset{options}; }).find("none of the listed classes"),
+            std::string::npos);
   options.classes = {"bus"};
-  EXPECT_NE(error_of([&] { CocoDataset{options}; }).find("Dropped 1 of 1 annotations: 1 class_filtered."), std::string::npos);
+  EXPECT_NE(
+      error_of([&] { CocoDataset{options}; }).find("Dropped 1 of 1 annotations: 1 class_filtered."),
+      std::string::npos);
   options.classes = {"car", "bus"};
   const CocoDataset dataset(options);
   EXPECT_EQ(dataset.reports()[0].examples(CheckKind::kClassWithoutInstances)[0].detail, "bus");
@@ -442,7 +486,8 @@ TEST(FieldReportF22, OnePixelAndFullBoxesSurviveFlipAndResizeExactly) {
   EXPECT_EQ(sample.instances[0].box, (Box{158, 0, 160, 2}));
   EXPECT_EQ(sample.instances[1].box, (Box{0, 0, 160, 100}));
   const Batch batch = collate({sample}, {});
-  EXPECT_EQ(batch.targets[0].boxes[0][2].item<float>() - batch.targets[0].boxes[0][0].item<float>(), 2);  // no + 1
+  EXPECT_EQ(batch.targets[0].boxes[0][2].item<float>() - batch.targets[0].boxes[0][0].item<float>(),
+            2);  // no + 1
 }
 
 TEST(FieldReportF23, AugmentationDiffersBetweenSamplesAndEpochsNotBetweenThreads) {
@@ -453,8 +498,11 @@ TEST(FieldReportF23, AugmentationDiffersBetweenSamplesAndEpochsNotBetweenThreads
   }
   const CocoDataset dataset = data.open();
   // A random size and a random window: their place shows in the box.
-  const TransformPipeline transforms({.min_sizes = {40, 400}, .max_size = 500, .sample_style = ResizeShortestEdge::Style::kRange,
-                                      .crop = true, .crop_options = {.size = {0.5, 0.5}}});
+  const TransformPipeline transforms({.min_sizes = {40, 400},
+                                      .max_size = 500,
+                                      .sample_style = ResizeShortestEdge::Style::kRange,
+                                      .crop = true,
+                                      .crop_options = {.size = {0.5, 0.5}}});
   std::vector<std::map<std::uint64_t, std::string>> runs;
   for (const int threads : {1, 4}) {
     TrainLoader loader(dataset, transforms, {.batch_size = 4, .threads = threads, .seed = 3});
@@ -462,7 +510,8 @@ TEST(FieldReportF23, AugmentationDiffersBetweenSamplesAndEpochsNotBetweenThreads
     for (int i = 0; i < 2 * 64 / 4; ++i) {
       const Batch batch = loader.next();
       for (std::size_t k = 0; k < 4; ++k) {
-        std::string shown = std::to_string(batch.images.sizes[k].height) + " " + std::to_string(batch.images.sizes[k].width);
+        std::string shown = std::to_string(batch.images.sizes[k].height) + " " +
+                            std::to_string(batch.images.sizes[k].width);
         for (int c = 0; c < 4 && batch.targets[k].boxes.size(0) > 0; ++c) {
           shown += " " + std::to_string(batch.targets[k].boxes[0][c].item<float>());
         }
@@ -483,7 +532,8 @@ TEST(FieldReportF24, EveryEpochHasAnotherOrderInEveryWorldSize) {
   for (const std::int64_t world : {1, 2, 8}) {
     std::set<std::vector<std::int64_t>> orders;
     for (std::int64_t rank = 0; rank < world; ++rank) {
-      BatchSampler sampler({.size = 64, .batch_size = 1, .seed = 0, .rank = rank, .world_size = world});
+      BatchSampler sampler(
+          {.size = 64, .batch_size = 1, .seed = 0, .rank = rank, .world_size = world});
       std::map<std::int64_t, std::vector<std::int64_t>> by_epoch;
       for (std::int64_t i = 0; i < 3 * 64 / world; ++i) {
         const Draw draw = sampler.next()[0];
@@ -491,7 +541,8 @@ TEST(FieldReportF24, EveryEpochHasAnotherOrderInEveryWorldSize) {
       }
       EXPECT_EQ(by_epoch.size(), 3u);
       for (const auto& [epoch, order] : by_epoch) {
-        EXPECT_TRUE(orders.insert(order).second) << "world " << world << " rank " << rank << " epoch " << epoch;
+        EXPECT_TRUE(orders.insert(order).second)
+            << "world " << world << " rank " << rank << " epoch " << epoch;
       }
     }
   }

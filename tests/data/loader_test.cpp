@@ -17,7 +17,8 @@ using test::error_of;
 
 /// Flip at random and one of two sizes at random, so that the random numbers show.
 TransformPipeline augmentation() {
-  return TransformPipeline({.min_sizes = {24, 40}, .max_size = 200, .flip = TransformPipeline::Flip::kHorizontal});
+  return TransformPipeline(
+      {.min_sizes = {24, 40}, .max_size = 200, .flip = TransformPipeline::Flip::kHorizontal});
 }
 
 std::string bytes_of(const Tensor& tensor) {
@@ -28,9 +29,12 @@ std::string bytes_of(const Tensor& tensor) {
 std::string bytes_of(const Batch& batch) {
   std::string out = bytes_of(batch.images.images);
   for (std::size_t i = 0; i < batch.targets.size(); ++i) {
-    out += bytes_of(batch.targets[i].boxes) + bytes_of(batch.targets[i].labels) + batch.images.paths[i];
-    out += std::to_string(batch.images.image_ids[i]) + " " + std::to_string(batch.images.rng_keys[i]) + " " +
-           std::to_string(batch.images.sizes[i].height) + " " + std::to_string(batch.images.original_sizes[i].width);
+    out += bytes_of(batch.targets[i].boxes) + bytes_of(batch.targets[i].labels) +
+           batch.images.paths[i];
+    out += std::to_string(batch.images.image_ids[i]) + " " +
+           std::to_string(batch.images.rng_keys[i]) + " " +
+           std::to_string(batch.images.sizes[i].height) + " " +
+           std::to_string(batch.images.original_sizes[i].width);
   }
   return out;
 }
@@ -60,7 +64,8 @@ TEST(Collate, NormalisesPadsAndLeavesCrowdsOut) {
   a.instances[2].box = {1, 1, 2, 2};
   a.image_id = 5;
   a.original_size = {20, 30};
-  const Batch bgr = collate({a, b}, {.pixel_mean = {1, 2, 3}, .pixel_std = {1, 1, 2}, .size_divisibility = 4});
+  const Batch bgr =
+      collate({a, b}, {.pixel_mean = {1, 2, 3}, .pixel_std = {1, 1, 2}, .size_divisibility = 4});
   EXPECT_EQ(bgr.images.images.sizes(), (c10::IntArrayRef{2, 3, 8, 4}));
   EXPECT_EQ(bgr.images.images[0][0][0][0].item<float>(), 9);
   EXPECT_EQ(bgr.images.images[0][2][0][0].item<float>(), 18.5F);
@@ -74,7 +79,9 @@ TEST(Collate, NormalisesPadsAndLeavesCrowdsOut) {
   EXPECT_EQ(bgr.targets[0].labels[1].item<std::int64_t>(), 0);
   EXPECT_EQ(bgr.targets[0].boxes[1][2].item<float>(), 2);
   EXPECT_EQ(bgr.targets[1].boxes.sizes(), (c10::IntArrayRef{0, 4}));
-  const Batch rgb = collate({a, b}, {.pixel_mean = {3, 2, 1}, .pixel_std = {2, 1, 1}, .rgb = true, .size_divisibility = 4});
+  const Batch rgb = collate(
+      {a, b},
+      {.pixel_mean = {3, 2, 1}, .pixel_std = {2, 1, 1}, .rgb = true, .size_divisibility = 4});
   EXPECT_EQ(rgb.images.images[0][0][0][0].item<float>(), 18.5F);  // red first
   EXPECT_EQ(rgb.images.images[0][2][0][0].item<float>(), 9);
 }
@@ -90,7 +97,8 @@ TEST_F(LoaderDeterminism, BatchesAreBitEqualForAnyNumberOfThreads) {
   const CocoDataset dataset = data_.open();
   std::vector<std::string> expected;
   for (const int threads : {0, 1, 2, 4}) {
-    TrainLoader loader(dataset, transforms_, {.batch_size = 3, .threads = threads, .prefetch = 3, .seed = 4});
+    TrainLoader loader(dataset, transforms_,
+                       {.batch_size = 3, .threads = threads, .prefetch = 3, .seed = 4});
     const std::vector<std::string> batches = take(loader, 20);
     if (expected.empty()) {
       expected = batches;
@@ -121,7 +129,8 @@ TEST_F(LoaderDeterminism, RestoreInMidEpochEqualsUninterrupted) {
 
 TEST_F(LoaderDeterminism, EveryImageOncePerEpoch) {
   const CocoDataset dataset = data_.open();
-  TrainLoader loader(dataset, transforms_, {.batch_size = 1, .threads = 2, .aspect_ratio_grouping = false});
+  TrainLoader loader(dataset, transforms_,
+                     {.batch_size = 1, .threads = 2, .aspect_ratio_grouping = false});
   for (int epoch = 0; epoch < 3; ++epoch) {
     std::set<std::int64_t> seen;
     for (int i = 0; i < 13; ++i) {
@@ -139,7 +148,8 @@ TEST(TrainLoader, ErrorsReachNextInOrderWithPathAndId) {
   const CocoDataset dataset = data.open();
   const TransformPipeline transforms = augmentation();
   for (const int threads : {0, 2}) {
-    TrainLoader loader(dataset, transforms, {.batch_size = 1, .threads = threads, .aspect_ratio_grouping = false});
+    TrainLoader loader(dataset, transforms,
+                       {.batch_size = 1, .threads = threads, .aspect_ratio_grouping = false});
     int good = 0;
     std::string error;
     for (int i = 0; i < 8; ++i) {
@@ -166,19 +176,19 @@ TEST(TrainLoader, StopsCleanlyInMidFlight) {
 TEST(BatchPipeline, NeverHoldsMoreBatchesThanPrefetch) {
   std::atomic<int> planned = 0;
   int taken = 0;
-  BatchPipeline pipeline({.plan =
-                              [&]() -> std::optional<BatchPipeline::Job> {
-                                ++planned;
-                                return BatchPipeline::Job{.draws = {{.index = planned}}};
-                              },
-                          .load = [](const Draw& draw) { return std::optional(sample_of(draw.index)); },
-                          .collate =
-                              [](const std::vector<Sample>& samples) {
-                                Batch batch;
-                                batch.images.image_ids = {samples[0].image_id};
-                                return batch;
-                              }},
-                         4, 3);
+  BatchPipeline pipeline(
+      {.plan = [&]() -> std::optional<BatchPipeline::Job> {
+         ++planned;
+         return BatchPipeline::Job{.draws = {{.index = planned}}};
+       },
+       .load = [](const Draw& draw) { return std::optional(sample_of(draw.index)); },
+       .collate =
+           [](const std::vector<Sample>& samples) {
+             Batch batch;
+             batch.images.image_ids = {samples[0].image_id};
+             return batch;
+           }},
+      4, 3);
   for (; taken < 200; ++taken) {
     ASSERT_LE(planned, taken + 3);
     ASSERT_EQ(pipeline.next()->batch.images.image_ids[0], taken + 1);
@@ -188,24 +198,25 @@ TEST(BatchPipeline, NeverHoldsMoreBatchesThanPrefetch) {
 TEST(BatchPipeline, EndsAndHandsOverErrorsOfEveryStage) {
   for (const int threads : {0, 1, 3}) {
     int planned = 0;
-    BatchPipeline pipeline({.plan =
-                                [&]() -> std::optional<BatchPipeline::Job> {
-                                  ++planned;
-                                  DETFORGE_CHECK(planned < 6, "plan failed", "");
-                                  return BatchPipeline::Job{.draws = {{.index = planned}, {.index = -planned}}};
-                                },
-                            .load = [](const Draw& draw) -> std::optional<Sample> {
-                              DETFORGE_CHECK(draw.index != 2, "load failed", "");
-                              return draw.index == 4 || draw.index == -4 ? std::nullopt : std::optional(sample_of(draw.index));
-                            },
-                            .collate =
-                                [](const std::vector<Sample>& samples) {
-                                  DETFORGE_CHECK(samples[0].image_id != 3, "collate failed", "");
-                                  Batch batch;
-                                  batch.images.image_ids = {samples[0].image_id};
-                                  return batch;
-                                }},
-                           threads, 2);
+    BatchPipeline pipeline(
+        {.plan = [&]() -> std::optional<BatchPipeline::Job> {
+           ++planned;
+           DETFORGE_CHECK(planned < 6, "plan failed", "");
+           return BatchPipeline::Job{.draws = {{.index = planned}, {.index = -planned}}};
+         },
+         .load = [](const Draw& draw) -> std::optional<Sample> {
+           DETFORGE_CHECK(draw.index != 2, "load failed", "");
+           return draw.index == 4 || draw.index == -4 ? std::nullopt
+                                                      : std::optional(sample_of(draw.index));
+         },
+         .collate =
+             [](const std::vector<Sample>& samples) {
+               DETFORGE_CHECK(samples[0].image_id != 3, "collate failed", "");
+               Batch batch;
+               batch.images.image_ids = {samples[0].image_id};
+               return batch;
+             }},
+        threads, 2);
     EXPECT_EQ(pipeline.next()->batch.images.image_ids[0], 1);
     EXPECT_EQ(error_of([&] { pipeline.next(); }), "load failed");
     EXPECT_EQ(error_of([&] { pipeline.next(); }), "collate failed");
@@ -219,11 +230,13 @@ TEST(EvalLoader, GivesEachImageOfTheShardOnceInOrder) {
   DatasetFolder data;
   data.add_pictures(7);
   const CocoDataset dataset = data.open();
-  const TransformPipeline transforms({.min_sizes = {24}, .max_size = 100, .flip = TransformPipeline::Flip::kNone});
+  const TransformPipeline transforms(
+      {.min_sizes = {24}, .max_size = 100, .flip = TransformPipeline::Flip::kNone});
   for (const int threads : {0, 3}) {
     std::vector<std::int64_t> ids;
     for (const std::int64_t rank : {0, 1}) {
-      EvalLoader loader(dataset, transforms, {.batch_size = 3, .threads = threads, .rank = rank, .world_size = 2});
+      EvalLoader loader(dataset, transforms,
+                        {.batch_size = 3, .threads = threads, .rank = rank, .world_size = 2});
       EXPECT_EQ(loader.size(), rank == 0 ? 4 : 3);
       while (const std::optional<Batch> batch = loader.next()) {
         ids.insert(ids.end(), batch->images.image_ids.begin(), batch->images.image_ids.end());
@@ -238,7 +251,8 @@ TEST(EvalLoader, LeavesOutBadImagesWithoutReplacement) {
   data.add_pictures(4);
   files::write_atomic(data.folder / "p1.png", "broken");
   CocoDatasetOptions options = data.options();
-  const TransformPipeline transforms({.min_sizes = {24}, .max_size = 100, .flip = TransformPipeline::Flip::kNone});
+  const TransformPipeline transforms(
+      {.min_sizes = {24}, .max_size = 100, .flip = TransformPipeline::Flip::kNone});
   const auto ids = [&](CocoDatasetOptions::BadImage policy) {
     options.bad_image = policy;
     const CocoDataset dataset(options);
@@ -250,7 +264,8 @@ TEST(EvalLoader, LeavesOutBadImagesWithoutReplacement) {
     return seen;
   };
   EXPECT_EQ(ids(CocoDatasetOptions::BadImage::kSkip), (std::vector<std::int64_t>{10, 12, 13}));
-  EXPECT_NE(error_of([&] { ids(CocoDatasetOptions::BadImage::kStop); }).find("p1.png"), std::string::npos);
+  EXPECT_NE(error_of([&] { ids(CocoDatasetOptions::BadImage::kStop); }).find("p1.png"),
+            std::string::npos);
 }
 
 }  // namespace

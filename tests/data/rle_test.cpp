@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "data/coco_files.h"
 #include "detforge/core/error.h"
 #include "detforge/core/files.h"
-#include "data/coco_files.h"
 
 namespace detforge {
 namespace {
@@ -15,9 +15,11 @@ using Counts = std::vector<std::uint32_t>;
 
 // A 3 x 4 (height x width) mask, columns top to bottom: 000 011 110 000 -> runs 4 4 4.
 TEST(Rle, DecodesHandMadeText) {
-  // 4 fits one group: '0' + 4 = '4'. The third run is not yet a difference, as in pycocotools (index > 2).
+  // 4 fits one group: '0' + 4 = '4'. The third run is not yet a difference, as in pycocotools
+  // (index > 2).
   EXPECT_EQ(decode_rle_counts("444"), (Counts{4, 4, 4}));
-  // Fourth value is a difference to the second run: 4 + 0 -> '0'. Fifth: 4 - 1 -> 0x1F without more -> 'O'.
+  // Fourth value is a difference to the second run: 4 + 0 -> '0'. Fifth: 4 - 1 -> 0x1F without more
+  // -> 'O'.
   EXPECT_EQ(decode_rle_counts("4440O"), (Counts{4, 4, 4, 4, 3}));
   // 100 = 0b00011'00100: low group 4 with more (4 + 32 + 48 = 'T'), then 3.
   EXPECT_EQ(decode_rle_counts("T3"), (Counts{100}));
@@ -34,7 +36,8 @@ TEST(Rle, AreaAndBoxOfHandMadeMask) {
 TEST(Rle, RefusesDamagedText) {
   EXPECT_NE(error_of([] { decode_rle_counts("4 4"); }).find("outside 48..111"), std::string::npos);
   EXPECT_NE(error_of([] { decode_rle_counts("44T"); }).find("does not end"), std::string::npos);
-  EXPECT_NE(error_of([] { decode_rle_counts("oooooooooooo0"); }).find("does not end"), std::string::npos);
+  EXPECT_NE(error_of([] { decode_rle_counts("oooooooooooo0"); }).find("does not end"),
+            std::string::npos);
   EXPECT_NE(error_of([] { decode_rle_counts("O"); }).find("run 0"), std::string::npos);  // -1
   EXPECT_NE(error_of([] { check_rle(Counts{4, 4}, {3, 4}); }).find("sum to 8"), std::string::npos);
   EXPECT_NE(error_of([] { check_rle(Counts{}, {0, 4}); }), "");
@@ -50,7 +53,8 @@ TEST(Rle, PolygonAreaIsShoelace) {
 // Every compressed RLE of the real set: its area key is the pixel count and its bbox the tight box.
 TEST(RleParity, NucleiAreasAndBoxesAreExact) {
   DETFORGE_REQUIRE_TEST_DATA("nuclei");
-  const auto json = nlohmann::json::parse(files::read(test::test_data_dir() / "nuclei/annotations/val.json"));
+  const auto json =
+      nlohmann::json::parse(files::read(test::test_data_dir() / "nuclei/annotations/val.json"));
   std::size_t seen = 0;
   for (const auto& annotation : json["annotations"]) {
     const auto& rle = annotation["segmentation"];

@@ -35,9 +35,17 @@ TEST(TrainingOrder, IsAPermutationThatChangesWithEpochAndSeed) {
   EXPECT_EQ(order, all);
 }
 
-// 4 images; class 0 in all: f = 1, r = max(1, sqrt(0.5/1)) = 1. Class 1 in one: f = 1/4, r = sqrt(2).
+// 4 images; class 0 in all: f = 1, r = max(1, sqrt(0.5/1)) = 1. Class 1 in one: f = 1/4, r =
+// sqrt(2).
 TEST(RepeatFactors, ByHand) {
-  const std::vector<double> factors = repeat_factors_from_category_frequency({{0, 0}, {0, 1, 1}, {0}, {0}, }, 0.5);
+  const std::vector<double> factors = repeat_factors_from_category_frequency(
+      {
+          {0, 0},
+          {0, 1, 1},
+          {0},
+          {0},
+      },
+      0.5);
   EXPECT_EQ(factors, (std::vector<double>{1, std::sqrt(0.5 / 0.25), 1, 1}));
   EXPECT_EQ(repeat_factors_from_category_frequency({{}, {0}}, 0.1), (std::vector<double>{1, 1}));
 }
@@ -78,7 +86,8 @@ TEST(BatchSampler, RanksShareOneStreamWithoutRepeatsOrGaps) {
     std::map<std::int64_t, std::set<std::int64_t>> seen;  // epoch -> images
     std::vector<std::int64_t> stream(2 * kSize);
     for (std::int64_t rank = 0; rank < world; ++rank) {
-      BatchSampler sampler({.size = kSize, .batch_size = 3, .seed = 5, .rank = rank, .world_size = world});
+      BatchSampler sampler(
+          {.size = kSize, .batch_size = 3, .seed = 5, .rank = rank, .world_size = world});
       for (const Draw& draw : take(sampler, static_cast<int>(2 * kSize / world / 3))) {
         EXPECT_TRUE(seen[draw.epoch].insert(draw.index).second);
         stream[static_cast<std::size_t>(draw.epoch * kSize + draw.position)] = draw.index;
@@ -103,7 +112,8 @@ TEST(BatchSampler, GroupsByAspectRatioWithoutLosingImages) {
     const std::vector<Draw> batch = sampler.next();
     ASSERT_EQ(batch.size(), 4u);
     for (const Draw& draw : batch) {
-      EXPECT_EQ(is_wide[static_cast<std::size_t>(draw.index)], is_wide[static_cast<std::size_t>(batch[0].index)]);
+      EXPECT_EQ(is_wide[static_cast<std::size_t>(draw.index)],
+                is_wide[static_cast<std::size_t>(batch[0].index)]);
       EXPECT_TRUE(seen[draw.epoch].insert(draw.index).second);
     }
   }
@@ -112,9 +122,14 @@ TEST(BatchSampler, GroupsByAspectRatioWithoutLosingImages) {
 }
 
 TEST(BatchSampler, RestoreContinuesExactly) {
-  const BatchSampler::Options options{.size = 11, .batch_size = 3, .seed = 2, .rank = 1, .world_size = 2,
-                                      .repeat_factors = std::vector<double>(11, 1.3),
-                                      .is_wide = {true, false, true, true, false, false, true, false, true, false, true}};
+  const BatchSampler::Options options{
+      .size = 11,
+      .batch_size = 3,
+      .seed = 2,
+      .rank = 1,
+      .world_size = 2,
+      .repeat_factors = std::vector<double>(11, 1.3),
+      .is_wide = {true, false, true, true, false, false, true, false, true, false, true}};
   for (int before = 0; before < 12; ++before) {
     BatchSampler straight(options), resumed(options);
     take(straight, before);

@@ -9,8 +9,8 @@
 
 namespace detforge {
 
-/// A batch in the making. The draws are handed out under the pipeline's mutex; each sample is then written by
-/// one thread only, and the thread that finishes the last one collates.
+/// A batch in the making. The draws are handed out under the pipeline's mutex; each sample is then
+/// written by one thread only, and the thread that finishes the last one collates.
 struct BatchPipeline::Slot {
   Job job;
   std::vector<std::optional<Sample>> samples;
@@ -22,7 +22,8 @@ struct BatchPipeline::Slot {
 
 BatchPipeline::BatchPipeline(Stages stages, int threads, int prefetch)
     : stages_(std::move(stages)), prefetch_(static_cast<std::size_t>(prefetch)) {
-  DETFORGE_CHECK(threads >= 0 && prefetch >= 1, fmt::format("{} loader threads, {} batches ahead", threads, prefetch),
+  DETFORGE_CHECK(threads >= 0 && prefetch >= 1,
+                 fmt::format("{} loader threads, {} batches ahead", threads, prefetch),
                  "use 0 or more threads and 1 or more batches");
   for (int i = 0; i < threads; ++i) {
     workers_.emplace_back([this] { work(); });
@@ -40,7 +41,8 @@ BatchPipeline::~BatchPipeline() {
   }
 }
 
-/// A new slot at the back, or nothing at the end. An error of plan() becomes that slot's, and the end.
+/// A new slot at the back, or nothing at the end. An error of plan() becomes that slot's, and the
+/// end.
 std::shared_ptr<BatchPipeline::Slot> BatchPipeline::plan_slot() {
   auto slot = std::make_shared<Slot>();
   try {
@@ -79,7 +81,8 @@ void BatchPipeline::finish(Slot& slot) const {
       }
     }
     slot.samples.clear();
-    const bool failed = std::any_of(slot.errors.begin(), slot.errors.end(), [](const auto& e) { return e != nullptr; });
+    const bool failed = std::any_of(slot.errors.begin(), slot.errors.end(),
+                                    [](const auto& e) { return e != nullptr; });
     if (!failed && !samples.empty()) {
       slot.batch = stages_.collate(samples);
     }
@@ -91,7 +94,9 @@ void BatchPipeline::finish(Slot& slot) const {
 void BatchPipeline::work() {
   std::unique_lock lock(mutex_);
   while (true) {
-    const auto open = [this] { return !slots_.empty() && slots_.back()->handed_out < slots_.back()->job.draws.size(); };
+    const auto open = [this] {
+      return !slots_.empty() && slots_.back()->handed_out < slots_.back()->job.draws.size();
+    };
     const auto may_plan = [this] { return !ended_ && slots_.size() < prefetch_; };
     work_to_do_.wait(lock, [&] { return stop_ || open() || may_plan(); });
     if (stop_) {

@@ -17,19 +17,21 @@
 
 namespace detforge {
 
-/// Makes batches ahead of their use: jobs are planned one after the other, their samples are loaded by any
-/// thread, and the batches come out in the order of the plan, the same for any number of threads. Never more
-/// than `prefetch` batches exist or are in the making. With 0 threads everything happens inside next().
-/// One consumer. Destruction stops at once: samples being loaded are finished and thrown away.
+/// Makes batches ahead of their use: jobs are planned one after the other, their samples are loaded
+/// by any thread, and the batches come out in the order of the plan, the same for any number of
+/// threads. Never more than `prefetch` batches exist or are in the making. With 0 threads
+/// everything happens inside next(). One consumer. Destruction stops at once: samples being loaded
+/// are finished and thrown away.
 class BatchPipeline {
  public:
   struct Job {
-    std::vector<Draw> draws;           ///< at least one
+    std::vector<Draw> draws;               ///< at least one
     BatchSampler::State state_after = {};  ///< handed back with the batch
   };
   struct Stages {
-    std::function<std::optional<Job>()> plan;   ///< one call at a time; none = the end
-    std::function<std::optional<Sample>(const Draw&)> load;  ///< from any thread; none = leave this image out
+    std::function<std::optional<Job>()> plan;  ///< one call at a time; none = the end
+    std::function<std::optional<Sample>(const Draw&)>
+        load;  ///< from any thread; none = leave this image out
     std::function<Batch(const std::vector<Sample>&)> collate;  ///< from any thread
   };
   struct Result {
@@ -42,8 +44,9 @@ class BatchPipeline {
   BatchPipeline(const BatchPipeline&) = delete;
   BatchPipeline& operator=(const BatchPipeline&) = delete;
 
-  /// The next batch; waits for it. Nothing at the end. Rethrows what a stage threw for this batch (of several
-  /// samples that failed, the first in order); the call after that goes on with the following batch.
+  /// The next batch; waits for it. Nothing at the end. Rethrows what a stage threw for this batch
+  /// (of several samples that failed, the first in order); the call after that goes on with the
+  /// following batch.
   std::optional<Result> next();
 
  private:

@@ -9,27 +9,52 @@
 
 namespace detforge {
 
-/// Every problem that annotations can have, one name each (check_name()). What each means, what is done by
-/// default and what else may be chosen is one table in checks.cpp.
+/// Every problem that annotations can have, one name each (check_name()). What each means, what is
+/// done by default and what else may be chosen is one table in checks.cpp.
 enum class CheckKind : std::uint8_t {
   // Images.
-  kImageWithoutFileName, kDuplicateImageId, kMissingImageSize, kImageSizeMismatch, kImageSizeSwapped,
+  kImageWithoutFileName,
+  kDuplicateImageId,
+  kMissingImageSize,
+  kImageSizeMismatch,
+  kImageSizeSwapped,
   // Classes.
-  kDuplicateCategoryId, kDuplicateCategoryName, kClassNotInFile, kClassWithoutInstances,
+  kDuplicateCategoryId,
+  kDuplicateCategoryName,
+  kClassNotInFile,
+  kClassWithoutInstances,
   // Annotations: identity.
-  kMissingAnnotationId, kDuplicateAnnotationId, kUnknownImageId, kUnknownCategoryId, kClassFiltered,
+  kMissingAnnotationId,
+  kDuplicateAnnotationId,
+  kUnknownImageId,
+  kUnknownCategoryId,
+  kClassFiltered,
   // Annotations: boxes.
-  kBoxesLookLikeCorners, kBoxMissing, kBoxFromMask, kBoxMalformed, kBoxNotFinite, kBoxNegativeSize, kBoxZeroSize, kBoxOutside, kBoxClipped,
+  kBoxesLookLikeCorners,
+  kBoxMissing,
+  kBoxFromMask,
+  kBoxMalformed,
+  kBoxNotFinite,
+  kBoxNegativeSize,
+  kBoxZeroSize,
+  kBoxOutside,
+  kBoxClipped,
   kBoxSubPixel,
   // Annotations: masks and optional keys.
-  kPolygonPartInvalid, kMaskInvalid, kRleMalformed, kRleSizeMismatch, kMissingSegmentation, kMissingArea,
+  kPolygonPartInvalid,
+  kMaskInvalid,
+  kRleMalformed,
+  kRleSizeMismatch,
+  kMissingSegmentation,
+  kMissingArea,
   kMissingIscrowd,
   kCount,
 };
 inline constexpr std::size_t kCheckKinds = static_cast<std::size_t>(CheckKind::kCount);
 
-/// What is done about a problem. kFix: repaired, or kept where there is nothing to repair, as the table in
-/// checks.cpp says. kDrop: the image or annotation is left out of training. kError: the file is refused.
+/// What is done about a problem. kFix: repaired, or kept where there is nothing to repair, as the
+/// table in checks.cpp says. kDrop: the image or annotation is left out of training. kError: the
+/// file is refused.
 enum class CheckAction : std::uint8_t { kFix, kDrop, kError };
 
 /// The name by which users and reports know the problem: "box_zero_size".
@@ -54,21 +79,23 @@ class CheckPolicy {
 
 /// Where one problem was met.
 struct CheckExample {
-  std::int64_t index = 0;  ///< position in the file's list of images, categories or annotations, from 0
+  std::int64_t index =
+      0;  ///< position in the file's list of images, categories or annotations, from 0
   std::optional<std::int64_t> id = std::nullopt;        ///< the record's own id, if it has one
   std::optional<std::int64_t> image_id = std::nullopt;  ///< of an annotation
-  std::string detail = {};                              ///< the offending value: "bbox [10, 10, 0, 5]"
+  std::string detail = {};  ///< the offending value: "bbox [10, 10, 0, 5]"
 };
 
-/// Counts of problems of one annotation file with the first ten examples of each, and what was done.
+/// Counts of problems of one annotation file with the first ten examples of each, and what was
+/// done.
 class CheckReport {
  public:
   static constexpr std::size_t kMaxExamples = 10;
 
   explicit CheckReport(CheckPolicy policy = {}) : policy_(policy) {}
 
-  /// Counts a problem and returns what is to be done about it. `describe` makes the example; it is called
-  /// for the first ten only, so counting millions stays cheap.
+  /// Counts a problem and returns what is to be done about it. `describe` makes the example; it is
+  /// called for the first ten only, so counting millions stays cheap.
   template <typename Describe>
   CheckAction add(CheckKind kind, Describe&& describe) {
     Entry& entry = entries_[static_cast<std::size_t>(kind)];
@@ -87,20 +114,25 @@ class CheckReport {
   std::int64_t images() const { return images_; }
   std::int64_t annotations() const { return annotations_; }
   std::int64_t dropped() const { return dropped_; }
-  std::int64_t count(CheckKind kind) const { return entries_[static_cast<std::size_t>(kind)].count; }
+  std::int64_t count(CheckKind kind) const {
+    return entries_[static_cast<std::size_t>(kind)].count;
+  }
   const std::vector<CheckExample>& examples(CheckKind kind) const {
     return entries_[static_cast<std::size_t>(kind)].examples;
   }
   /// Problems that were repaired, dropped or refused: everything but notes such as clipped boxes.
   bool has_problems() const;
 
-  /// Throws Error for the first kind whose action is kError and that was met: count, first example, fix.
+  /// Throws Error for the first kind whose action is kError and that was met: count, first example,
+  /// fix.
   void refuse() const;
   /// "Dropped 3 of 4000 annotations: 2 box_zero_size, 1 box_outside." Empty if none was dropped.
   std::string dropped_sentence() const;
-  /// A table: name, count, what was done, first example; then the sentence above. Empty if nothing was met.
+  /// A table: name, count, what was done, first example; then the sentence above. Empty if nothing
+  /// was met.
   std::string to_text() const;
-  /// {"file", "images", "annotations", "dropped", "problems": [{"name", "count", "action", "meaning", "examples"}]}
+  /// {"file", "images", "annotations", "dropped", "problems": [{"name", "count", "action",
+  /// "meaning", "examples"}]}
   std::string to_json() const;
 
  private:
@@ -114,8 +146,9 @@ class CheckReport {
   std::array<Entry, kCheckKinds> entries_;
 };
 
-/// The names nearest to `name` come first in error messages: Levenshtein distance without regard to case.
-/// Returns the nearest candidate, or "" if none is near (distance above a third of the length, at least 2).
+/// The names nearest to `name` come first in error messages: Levenshtein distance without regard to
+/// case. Returns the nearest candidate, or "" if none is near (distance above a third of the
+/// length, at least 2).
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace detforge

@@ -15,7 +15,9 @@
 namespace detforge {
 namespace {
 
-std::string box_text(const CocoAnnotation& a) { return fmt::format("bbox [{}]", fmt::join(a.box_xywh, ", ")); }
+std::string box_text(const CocoAnnotation& a) {
+  return fmt::format("bbox [{}]", fmt::join(a.box_xywh, ", "));
+}
 
 /// Reads the sizes that the JSON lacks from the image files.
 void fill_sizes(CocoTables& tables, const CocoLoadOptions& options, CheckReport& report) {
@@ -30,14 +32,16 @@ void fill_sizes(CocoTables& tables, const CocoLoadOptions& options, CheckReport&
     image.size = {};
     if (!options.image_root.empty() && !name.empty()) {
       try {
-        image.size = probe_image((std::filesystem::path(options.image_root) / name).string(), read).size;
+        image.size =
+            probe_image((std::filesystem::path(options.image_root) / name).string(), read).size;
         problem.clear();
       } catch (const Error& error) {
         problem = error.message();
       }
     }
     report.add(CheckKind::kMissingImageSize, [&] {
-      return CheckExample{.index = static_cast<std::int64_t>(i), .id = image.id,
+      return CheckExample{.index = static_cast<std::int64_t>(i),
+                          .id = image.id,
                           .detail = problem.empty() ? name : name + ": " + problem};
     });
   }
@@ -48,19 +52,22 @@ void order_images(CocoTables& tables, CheckReport& report) {
   std::vector<CocoImage>& images = tables.images;
   std::vector<std::size_t> order(images.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return images[a].id < images[b].id; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return images[a].id < images[b].id; });
   std::vector<CocoImage> kept;
   kept.reserve(images.size());
   for (const std::size_t i : order) {
     const auto example = [&](std::string detail) {
-      return CheckExample{.index = static_cast<std::int64_t>(i), .id = images[i].id, .detail = std::move(detail)};
+      return CheckExample{
+          .index = static_cast<std::int64_t>(i), .id = images[i].id, .detail = std::move(detail)};
     };
     if (images[i].name_length == 0) {
-      report.add(CheckKind::kImageWithoutFileName, [&] { return example("the image has no file_name"); });
+      report.add(CheckKind::kImageWithoutFileName,
+                 [&] { return example("the image has no file_name"); });
     } else if (!kept.empty() && kept.back().id == images[i].id) {
       report.add(CheckKind::kDuplicateImageId, [&] {
-        return example(fmt::format("image id {} is used by {} and {}", images[i].id, tables.file_name(kept.back()),
-                                   tables.file_name(images[i])));
+        return example(fmt::format("image id {} is used by {} and {}", images[i].id,
+                                   tables.file_name(kept.back()), tables.file_name(images[i])));
       });
     } else {
       kept.push_back(images[i]);
@@ -76,24 +83,29 @@ void order_categories(CocoTables& tables, CheckReport& report) {
   for (std::size_t i = 0; i < categories.size(); ++i) {
     const auto& [id, name] = categories[i];
     const auto example = [&](std::string detail) {
-      return CheckExample{.index = static_cast<std::int64_t>(i), .id = id, .detail = std::move(detail)};
+      return CheckExample{
+          .index = static_cast<std::int64_t>(i), .id = id, .detail = std::move(detail)};
     };
     if (!names.emplace(id, name).second) {
-      report.add(CheckKind::kDuplicateCategoryId,
-                 [&] { return example(fmt::format("category id {} is used by {} and {}", id, names[id], name)); });
+      report.add(CheckKind::kDuplicateCategoryId, [&] {
+        return example(fmt::format("category id {} is used by {} and {}", id, names[id], name));
+      });
     }
     if (!ids.emplace(name, id).second) {
-      report.add(CheckKind::kDuplicateCategoryName,
-                 [&] { return example(fmt::format("categories {} and {} are both called {}", ids[name], id, name)); });
+      report.add(CheckKind::kDuplicateCategoryName, [&] {
+        return example(fmt::format("categories {} and {} are both called {}", ids[name], id, name));
+      });
     }
   }
-  std::stable_sort(categories.begin(), categories.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  std::stable_sort(categories.begin(), categories.end(),
+                   [](const auto& a, const auto& b) { return a.id < b.id; });
 }
 
 /// Index of the record with this id in a list sorted by id, or -1.
 template <typename Records>
 std::int64_t find_id(const Records& records, std::int64_t id) {
-  const auto at = std::lower_bound(records.begin(), records.end(), id, [](const auto& r, std::int64_t x) { return r.id < x; });
+  const auto at = std::lower_bound(records.begin(), records.end(), id,
+                                   [](const auto& r, std::int64_t x) { return r.id < x; });
   return at != records.end() && at->id == id ? at - records.begin() : -1;
 }
 
@@ -101,19 +113,23 @@ std::int64_t find_id(const Records& records, std::int64_t id) {
 bool check_box(const CocoAnnotation& a, ImageSize size, CheckReport& report) {
   const auto add = [&](CheckKind kind) {
     return report.add(kind, [&] {
-      return example_of(a, size.width > 0 ? fmt::format("{}, image {} x {} (width x height)", box_text(a), size.width, size.height)
+      return example_of(a, size.width > 0 ? fmt::format("{}, image {} x {} (width x height)",
+                                                        box_text(a), size.width, size.height)
                                           : box_text(a));
     }) == CheckAction::kFix;
   };
   if (a.box_numbers != 4) {
     const CheckKind kind = a.box_numbers == 0 ? CheckKind::kBoxMissing : CheckKind::kBoxMalformed;
     report.add(kind, [&] {
-      return example_of(a, a.box_numbers == 0 ? "no bbox and no mask"
-                                              : fmt::format("bbox has {} numbers", a.box_numbers == 255 ? 0 : a.box_numbers));
+      return example_of(
+          a, a.box_numbers == 0
+                 ? "no bbox and no mask"
+                 : fmt::format("bbox has {} numbers", a.box_numbers == 255 ? 0 : a.box_numbers));
     });
     return false;
   }
-  if (!std::all_of(a.box_xywh.begin(), a.box_xywh.end(), [](double x) { return std::isfinite(x); })) {
+  if (!std::all_of(a.box_xywh.begin(), a.box_xywh.end(),
+                   [](double x) { return std::isfinite(x); })) {
     return add(CheckKind::kBoxNotFinite);
   }
   if (a.box_xywh[2] < 0 || a.box_xywh[3] < 0) {
@@ -136,11 +152,15 @@ bool check_box(const CocoAnnotation& a, ImageSize size, CheckReport& report) {
   return usable;
 }
 
-bool check_rle_size(const CocoTables& tables, const CocoAnnotation& a, ImageSize size, CheckReport& report) {
+bool check_rle_size(const CocoTables& tables,
+                    const CocoAnnotation& a,
+                    ImageSize size,
+                    CheckReport& report) {
   const ImageSize rle = tables.rles[static_cast<std::size_t>(a.rle)].size;
   return report.add(CheckKind::kRleSizeMismatch, [&] {
-    return example_of(a, fmt::format("the RLE's size is [{}, {}], the image's [{}, {}] (height, width)", rle.height, rle.width,
-                                     size.height, size.width));
+    return example_of(
+        a, fmt::format("the RLE's size is [{}, {}], the image's [{}, {}] (height, width)",
+                       rle.height, rle.width, size.height, size.width));
   }) != CheckAction::kDrop;
 }
 
@@ -156,8 +176,10 @@ struct CornerSuspicion {
     }
     ++boxes;
     const auto [x, y, w, h] = a.box_xywh;
-    const auto width = static_cast<double>(size.width) + kSlack, height = static_cast<double>(size.height) + kSlack;
-    if ((x + w > width || y + h > height) && w > x && h > y && w <= width && h <= height && x >= 0 && y >= 0) {
+    const auto width = static_cast<double>(size.width) + kSlack,
+               height = static_cast<double>(size.height) + kSlack;
+    if ((x + w > width || y + h > height) && w > x && h > y && w <= width && h <= height &&
+        x >= 0 && y >= 0) {
       if (suspicious++ == 0) {
         first = example_of(a, box_text(a));
       }
@@ -166,8 +188,10 @@ struct CornerSuspicion {
   void report_to(CheckReport& report) {
     constexpr std::int64_t kEnough = 3;
     if (suspicious >= kEnough && 2 * suspicious > boxes) {
-      first.detail = fmt::format("{} of {} boxes leave their image as [x, y, width, height] but fit it as two corners; "
-                                 "it looks like x1y1x2y2, first {}", suspicious, boxes, first.detail);
+      first.detail = fmt::format(
+          "{} of {} boxes leave their image as [x, y, width, height] but fit it as two corners; "
+          "it looks like x1y1x2y2, first {}",
+          suspicious, boxes, first.detail);
       report.add(CheckKind::kBoxesLookLikeCorners, [&] { return first; });
     }
   }
@@ -200,8 +224,9 @@ void check_ids(std::vector<CocoAnnotation>& annotations, CheckReport& report) {
     for (; taken != ids.end() && taken->first <= next; ++taken) {
       next += taken->first == next ? 1 : 0;
     }
-    if (report.add(CheckKind::kMissingAnnotationId, [&] { return example_of(a, fmt::format("given id {}", next)); }) ==
-        CheckAction::kDrop) {
+    if (report.add(CheckKind::kMissingAnnotationId, [&] {
+          return example_of(a, fmt::format("given id {}", next));
+        }) == CheckAction::kDrop) {
       a.usable = false;
     }
     a.id = next++;
@@ -224,23 +249,29 @@ void group_by_image(CocoTables& tables, const std::vector<std::int64_t>& image_o
   for (std::size_t i = 0; i < image_of.size(); ++i) {
     if (image_of[i] >= 0) {
       CocoImage& image = tables.images[static_cast<std::size_t>(image_of[i])];
-      grouped[static_cast<std::size_t>(image.first_annotation + image.annotation_count++)] = tables.annotations[i];
+      grouped[static_cast<std::size_t>(image.first_annotation + image.annotation_count++)] =
+          tables.annotations[i];
     }
   }
   tables.annotations = std::move(grouped);
 }
 
 /// Image, category, box and mask size of one annotation. Returns the index of its image, or -1.
-std::int64_t check_annotation(CocoTables& tables, CocoAnnotation& a, CornerSuspicion& corners, CheckReport& report) {
+std::int64_t check_annotation(CocoTables& tables,
+                              CocoAnnotation& a,
+                              CornerSuspicion& corners,
+                              CheckReport& report) {
   const std::int64_t image = find_id(tables.images, a.image_id);
   if (image < 0) {
-    report.add(CheckKind::kUnknownImageId, [&] { return example_of(a, fmt::format("there is no image {}", a.image_id)); });
+    report.add(CheckKind::kUnknownImageId,
+               [&] { return example_of(a, fmt::format("there is no image {}", a.image_id)); });
     return -1;
   }
   a.category = static_cast<std::int32_t>(find_id(tables.categories, a.category_id));
   if (a.category < 0) {
-    report.add(CheckKind::kUnknownCategoryId,
-               [&] { return example_of(a, fmt::format("there is no category {}", a.category_id)); });
+    report.add(CheckKind::kUnknownCategoryId, [&] {
+      return example_of(a, fmt::format("there is no category {}", a.category_id));
+    });
     return -1;
   }
   const ImageSize size = tables.images[static_cast<std::size_t>(image)].size;

@@ -1,9 +1,7 @@
 #include "detforge/data/coco_json.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <utility>
 
@@ -12,6 +10,7 @@
 
 #include "detforge/core/error.h"
 #include "detforge/data/coco_masks.h"
+#include "detforge/data/json_values.h"
 #include "detforge/data/rle.h"
 
 namespace detforge {
@@ -19,73 +18,17 @@ namespace {
 
 namespace od = simdjson::ondemand;
 
-constexpr std::string_view kIdAdvice = "ids are integers from -2^63 to 2^63-1, not text and not 1.0; write the file anew";
-
-/// The text of a scalar, without the white space behind it.
-std::string_view token_of(od::value& value) {
-  std::string_view token = value.raw_json_token();
-  while (!token.empty() && static_cast<unsigned char>(token.back()) <= ' ') {
-    token.remove_suffix(1);
-  }
-  return token.substr(0, 40);
-}
-
-bool is_null(od::value& value) { return token_of(value) == "null"; }
-
-std::int64_t read_id(od::value& value, std::string_view key) {
-  std::int64_t id = 0;
-  if (value.get_int64().get(id) == simdjson::SUCCESS) {
-    return id;
-  }
-  throw Error(fmt::format("{} is {}, not a 64-bit integer", key, token_of(value)), std::string(kIdAdvice))
-      .at(__FILE__, __LINE__);
-}
-
-/// Any JSON number, and what Python writes for numbers that JSON does not have.
-double read_number(od::value& value, std::string_view key) {
-  double number = 0;
-  if (value.get_double().get(number) == simdjson::SUCCESS) {
-    return number;
-  }
-  const std::string token(token_of(value));
-  if (token == "NaN" || token == "null") {
-    return std::numeric_limits<double>::quiet_NaN();
-  }
-  char* end = nullptr;
-  number = std::strtod(token.c_str(), &end);  // Infinity, and numbers beyond double such as 1e999
-  DETFORGE_CHECK(!token.empty() && *end == '\0', fmt::format("{} is {}, not a number", key, token),
-                 "numbers stand without quotes");
-  return number;
-}
-
-std::int64_t read_size(od::value& value, std::string_view key) {
-  if (is_null(value)) {
-    return 0;
-  }
-  const double number = read_number(value, key);
-  DETFORGE_CHECK(number >= 0 && number <= INT32_MAX && number == std::floor(number),
-                 fmt::format("{} is {}, not a size in pixels", key, number), "write the image's size as a whole number");
-  return static_cast<std::int64_t>(number);
-}
-
-bool read_flag(od::value& value, std::string_view key) {
-  bool flag = false;
-  if (value.get_bool().get(flag) == simdjson::SUCCESS) {
-    return flag;
-  }
-  const double number = read_number(value, key);
-  DETFORGE_CHECK(number == 0 || number == 1, fmt::format("{} is {}", key, number), "write 0 or 1");
-  return number == 1;
-}
-
 class CocoReader {
  public:
-  CocoReader(bool keep_segmentation, CheckReport& report) : keep_segmentation_(keep_segmentation), report_(report) {}
+  CocoReader(bool keep_segmentation, CheckReport& report)
+      : keep_segmentation_(keep_segmentation), report_(report) {}
   void read(od::document& document);
   CocoTables take() { return std::move(tables_); }
 
  private:
-  void read_list(std::string_view key, od::value& value, void (CocoReader::*read_record)(od::object));
+  void read_list(std::string_view key,
+                 od::value& value,
+                 void (CocoReader::*read_record)(od::object));
   void read_image(od::object object);
   void read_category(od::object object);
   void read_annotation(od::object object);
@@ -126,18 +69,22 @@ void CocoReader::read(od::document& document) {
                  fmt::format("the file has no \"{}\"", !has_images_        ? "images"
                                                        : !has_annotations_ ? "annotations"
                                                                            : "categories"),
-                 "give a COCO instances file: {\"images\": [...], \"annotations\": [...], \"categories\": [...]}");
+                 "give a COCO instances file: {\"images\": [...], \"annotations\": [...], "
+                 "\"categories\": [...]}");
 }
 
-void CocoReader::read_list(std::string_view key, od::value& value, void (CocoReader::*read_record)(od::object)) {
+void CocoReader::read_list(std::string_view key,
+                           od::value& value,
+                           void (CocoReader::*read_record)(od::object)) {
   index_ = 0;
   for (auto item : value.get_array()) {
     try {
       (this->*read_record)(item.get_object());
     } catch (Error& error) {
       const bool has_id = key == "annotation" && current_.has_id;
-      error.add_where(has_id ? fmt::format("annotation {} (number {} in the file)", current_.id, index_)
-                             : fmt::format("{} number {} in the file", key, index_));
+      error.add_where(
+          has_id ? fmt::format("annotation {} (number {} in the file)", current_.id, index_)
+                 : fmt::format("{} number {} in the file", key, index_));
       throw;
     }
     ++index_;
@@ -181,7 +128,8 @@ void CocoReader::read_category(od::object object) {
       category.name = std::string_view(value.get_string());
     }
   }
-  DETFORGE_CHECK(has_id && !category.name.empty(), fmt::format("the category has no \"{}\"", has_id ? "name" : "id"),
+  DETFORGE_CHECK(has_id && !category.name.empty(),
+                 fmt::format("the category has no \"{}\"", has_id ? "name" : "id"),
                  "give each category an id and a name");
   tables_.categories.push_back(std::move(category));
 }
@@ -216,9 +164,10 @@ void CocoReader::read_annotation(od::object object) {
       read_segmentation(value);
     }
   }
-  DETFORGE_CHECK(current_has_image_ && current_has_category_,
-                 fmt::format("the annotation has no \"{}\"", current_has_image_ ? "category_id" : "image_id"),
-                 "each annotation needs image_id and category_id");
+  DETFORGE_CHECK(
+      current_has_image_ && current_has_category_,
+      fmt::format("the annotation has no \"{}\"", current_has_image_ ? "category_id" : "image_id"),
+      "each annotation needs image_id and category_id");
   finish_masks();
   tables_.annotations.push_back(current_);
 }
@@ -237,7 +186,8 @@ void CocoReader::read_box(od::value& value) {
     ++numbers;
   }
   // An empty list is a box that has the wrong number of values, not a box that is missing.
-  current_.box_numbers = numbers == 0 ? 255 : static_cast<std::uint8_t>(std::min<std::size_t>(numbers, 254));
+  current_.box_numbers =
+      numbers == 0 ? 255 : static_cast<std::uint8_t>(std::min<std::size_t>(numbers, 254));
 }
 
 void CocoReader::read_segmentation(od::value& value) {
@@ -253,8 +203,9 @@ void CocoReader::read_segmentation(od::value& value) {
       rle_problem_ = error.message();
     }
   } else {
-    DETFORGE_CHECK(is_null(value), fmt::format("segmentation is {}", token_of(value)),
-                   "write a list of polygons, or an RLE {\"size\": [height, width], \"counts\": ...}");
+    DETFORGE_CHECK(
+        is_null(value), fmt::format("segmentation is {}", token_of(value)),
+        "write a list of polygons, or an RLE {\"size\": [height, width], \"counts\": ...}");
   }
 }
 
@@ -320,32 +271,41 @@ void CocoReader::keep_rle(std::vector<std::uint32_t> runs, ImageSize size) {
   tables_.counts.insert(tables_.counts.end(), runs.begin(), runs.end());
 }
 
-/// Reports what is wrong with the mask, takes missing area and box from it, and drops it if it is not kept.
+/// Reports what is wrong with the mask, takes missing area and box from it, and drops it if it is
+/// not kept.
 void CocoReader::finish_masks() {
   bool drop = false;
   if (!current_.has_segmentation) {
-    drop |= report_.add(CheckKind::kMissingSegmentation, [&] { return example_of(current_); }) == CheckAction::kDrop;
+    drop |= report_.add(CheckKind::kMissingSegmentation, [&] { return example_of(current_); }) ==
+            CheckAction::kDrop;
   } else if (!rle_problem_.empty()) {
-    drop |= report_.add(CheckKind::kRleMalformed, [&] { return example_of(current_, rle_problem_); }) == CheckAction::kDrop;
+    drop |= report_.add(CheckKind::kRleMalformed,
+                        [&] { return example_of(current_, rle_problem_); }) == CheckAction::kDrop;
   } else if (current_.rle < 0) {
     drop |= !drop_invalid_parts(tables_, current_, report_);
   } else if (mask_area(tables_, current_) == 0) {
-    drop |= report_.add(CheckKind::kMaskInvalid, [&] { return example_of(current_, "the RLE has no pixel set"); }) ==
-            CheckAction::kDrop;
+    drop |= report_.add(CheckKind::kMaskInvalid, [&] {
+      return example_of(current_, "the RLE has no pixel set");
+    }) == CheckAction::kDrop;
   }
-  const bool has_mask = current_.part_count > 0 || (current_.rle >= 0 && mask_area(tables_, current_) > 0);
+  const bool has_mask =
+      current_.part_count > 0 || (current_.rle >= 0 && mask_area(tables_, current_) > 0);
   if (current_.box_numbers == 0 && has_mask) {
-    drop |= report_.add(CheckKind::kBoxFromMask, [&] { return example_of(current_); }) == CheckAction::kDrop;
+    drop |= report_.add(CheckKind::kBoxFromMask, [&] { return example_of(current_); }) ==
+            CheckAction::kDrop;
     const Box box = mask_box(tables_, current_);
     current_.box_xywh = {box.x1, box.y1, box.width(), box.height()};
     current_.box_numbers = 4;
   }
   if (!current_.has_area) {
-    drop |= report_.add(CheckKind::kMissingArea, [&] { return example_of(current_); }) == CheckAction::kDrop;
-    current_.area = has_mask ? mask_area(tables_, current_) : current_.box_xywh[2] * current_.box_xywh[3];
+    drop |= report_.add(CheckKind::kMissingArea, [&] { return example_of(current_); }) ==
+            CheckAction::kDrop;
+    current_.area =
+        has_mask ? mask_area(tables_, current_) : current_.box_xywh[2] * current_.box_xywh[3];
   }
   if (!current_.has_iscrowd) {
-    drop |= report_.add(CheckKind::kMissingIscrowd, [&] { return example_of(current_); }) == CheckAction::kDrop;
+    drop |= report_.add(CheckKind::kMissingIscrowd, [&] { return example_of(current_); }) ==
+            CheckAction::kDrop;
   }
   current_.usable = !drop;
   if (!keep_segmentation_) {
@@ -359,13 +319,17 @@ void CocoReader::finish_masks() {
   }
 }
 
-Error broken_json(const simdjson::simdjson_error& error, od::document& document, std::string_view text) {
+Error broken_json(const simdjson::simdjson_error& error,
+                  od::document& document,
+                  std::string_view text) {
   const char* at = nullptr;
-  const bool inside = document.current_location().get(at) == simdjson::SUCCESS && at >= text.data() &&
-                      at <= text.data() + text.size();
+  const bool inside = document.current_location().get(at) == simdjson::SUCCESS &&
+                      at >= text.data() && at <= text.data() + text.size();
   const std::size_t offset = inside ? static_cast<std::size_t>(at - text.data()) : text.size();
-  const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(offset), '\n');
-  return Error(fmt::format("not valid, or not as expected, near byte {} (line {}): {}", offset, line, error.what()),
+  const auto line =
+      1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(offset), '\n');
+  return Error(fmt::format("not valid, or not as expected, near byte {} (line {}): {}", offset,
+                           line, error.what()),
                "was the file cut? Check it with: python3 -m json.tool FILE");
 }
 
@@ -373,8 +337,11 @@ Error broken_json(const simdjson::simdjson_error& error, od::document& document,
 
 CocoTables read_coco_json(const std::string& path, bool keep_segmentation, CheckReport& report) {
   simdjson::padded_string content;
-  if (const auto code = simdjson::padded_string::load(path).get(content); code != simdjson::SUCCESS) {
-    throw Error("cannot read the annotation file", "check the path and its permissions").add_where(path).at(__FILE__, __LINE__);
+  if (const auto code = simdjson::padded_string::load(path).get(content);
+      code != simdjson::SUCCESS) {
+    throw Error("cannot read the annotation file", "check the path and its permissions")
+        .add_where(path)
+        .at(__FILE__, __LINE__);
   }
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   std::string_view text(content.data(), content.size());
@@ -387,8 +354,9 @@ CocoTables read_coco_json(const std::string& path, bool keep_segmentation, Check
   try {
     const simdjson::padded_string_view padded(text, text.size() + simdjson::SIMDJSON_PADDING);
     if (const auto code = parser.iterate(padded).get(document); code != simdjson::SUCCESS) {
-      throw Error(fmt::format("not a JSON file: {} ({} bytes)", simdjson::error_message(code), text.size()),
-                  "was the file cut? Check it with: python3 -m json.tool FILE")
+      throw Error(
+          fmt::format("not a JSON file: {} ({} bytes)", simdjson::error_message(code), text.size()),
+          "was the file cut? Check it with: python3 -m json.tool FILE")
           .at(__FILE__, __LINE__);
     }
     reader.read(document);

@@ -37,7 +37,8 @@ std::string_view fault_of(std::span<const double> xy) {
 
 double mask_area(const CocoTables& tables, const CocoAnnotation& annotation) {
   if (annotation.rle >= 0) {
-    return static_cast<double>(rle_area(runs(tables, tables.rles[static_cast<std::size_t>(annotation.rle)])));
+    return static_cast<double>(
+        rle_area(runs(tables, tables.rles[static_cast<std::size_t>(annotation.rle)])));
   }
   double area = 0;
   for (std::uint32_t i = 0; i < annotation.part_count; ++i) {
@@ -55,7 +56,8 @@ Box mask_box(const CocoTables& tables, const CocoAnnotation& annotation) {
   Box box{kFar, kFar, -kFar, -kFar};
   for (std::uint32_t i = 0; i < annotation.part_count; ++i) {
     const Box part = polygon_box(polygon(tables, tables.parts[annotation.first_part + i]));
-    box = {std::min(box.x1, part.x1), std::min(box.y1, part.y1), std::max(box.x2, part.x2), std::max(box.y2, part.y2)};
+    box = {std::min(box.x1, part.x1), std::min(box.y1, part.y1), std::max(box.x2, part.x2),
+           std::max(box.y2, part.y2)};
   }
   return box;
 }
@@ -71,15 +73,16 @@ bool drop_invalid_parts(CocoTables& tables, CocoAnnotation& annotation, CheckRep
       continue;
     }
     const CheckAction action = report.add(CheckKind::kPolygonPartInvalid, [&] {
-      return example_of(annotation, fmt::format("part {} has {} numbers{}", i - annotation.first_part, parts[i].count, fault));
+      return example_of(annotation, fmt::format("part {} has {} numbers{}",
+                                                i - annotation.first_part, parts[i].count, fault));
     });
     usable &= action != CheckAction::kDrop;
   }
   parts.resize(kept);
   annotation.part_count = static_cast<std::uint32_t>(kept - annotation.first_part);
   if (annotation.part_count == 0) {
-    const CheckAction action =
-        report.add(CheckKind::kMaskInvalid, [&] { return example_of(annotation, "no polygon is left"); });
+    const CheckAction action = report.add(
+        CheckKind::kMaskInvalid, [&] { return example_of(annotation, "no polygon is left"); });
     usable &= action != CheckAction::kDrop;
   }
   return usable;

@@ -9,8 +9,9 @@
 namespace detforge {
 
 const CocoImage* CocoStore::find_image(std::int64_t id) const {
-  const auto at = std::lower_bound(tables_.images.begin(), tables_.images.end(), id,
-                                   [](const CocoImage& image, std::int64_t x) { return image.id < x; });
+  const auto at =
+      std::lower_bound(tables_.images.begin(), tables_.images.end(), id,
+                       [](const CocoImage& image, std::int64_t x) { return image.id < x; });
   return at != tables_.images.end() && at->id == id ? &*at : nullptr;
 }
 
@@ -32,8 +33,9 @@ Segmentation CocoStore::segmentation(const CocoAnnotation& annotation) const {
 
 std::size_t CocoStore::bytes() const {
   const auto size = [](const auto& v) { return v.size() * sizeof(v[0]); };
-  return size(tables_.images) + size(tables_.annotations) + size(tables_.categories) + tables_.names.size() +
-         size(tables_.parts) + size(tables_.coordinates) + size(tables_.rles) + size(tables_.counts);
+  return size(tables_.images) + size(tables_.annotations) + size(tables_.categories) +
+         tables_.names.size() + size(tables_.parts) + size(tables_.coordinates) +
+         size(tables_.rles) + size(tables_.counts);
 }
 
 CheckExample example_of(const CocoAnnotation& a, std::string detail) {
@@ -53,7 +55,8 @@ Box clipped_box(const std::array<double, 4>& box_xywh, ImageSize size) {
           std::clamp(y + h, 0.0, height)};
 }
 
-std::shared_ptr<const CocoStore> load_coco(const std::string& path, const CocoLoadOptions& options,
+std::shared_ptr<const CocoStore> load_coco(const std::string& path,
+                                           const CocoLoadOptions& options,
                                            CheckReport& report) {
   report.set_file(path);
   CocoTables tables = read_coco_json(path, options.keep_segmentation, report);

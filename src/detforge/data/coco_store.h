@@ -17,10 +17,11 @@ namespace detforge {
 /// One image of a COCO instances file.
 struct CocoImage {
   std::int64_t id = 0;
-  ImageSize size;                  ///< 0 x 0 if the file does not say it and no image folder was given
-  std::uint64_t name_begin = 0;    ///< of the file name in CocoTables::names
+  ImageSize size;  ///< 0 x 0 if the file does not say it and no image folder was given
+  std::uint64_t name_begin = 0;  ///< of the file name in CocoTables::names
   std::uint32_t name_length = 0;
-  std::int64_t first_annotation = 0, annotation_count = 0;  ///< its range of CocoTables::annotations
+  std::int64_t first_annotation = 0,
+               annotation_count = 0;  ///< its range of CocoTables::annotations
 };
 
 struct CocoCategory {
@@ -36,36 +37,44 @@ struct CocoAnnotation {
   std::int64_t file_index = 0;       ///< position in the file's list
   std::uint64_t first_part = 0;      ///< of its polygons in CocoTables::parts
   std::uint32_t part_count = 0;
-  std::int32_t rle = -1;             ///< index into CocoTables::rles, or -1
-  std::int32_t category = -1;        ///< index into CocoTables::categories
-  std::uint8_t box_numbers = 0;      ///< how many numbers "bbox" had; 0 if the key was absent
+  std::int32_t rle = -1;         ///< index into CocoTables::rles, or -1
+  std::int32_t category = -1;    ///< index into CocoTables::categories
+  std::uint8_t box_numbers = 0;  ///< how many numbers "bbox" had; 0 if the key was absent
   bool has_id = false, has_area = false, has_iscrowd = false, has_segmentation = false;
   bool is_crowd = false;
-  bool usable = true;                ///< serves for training; evaluation uses all
+  bool usable = true;  ///< serves for training; evaluation uses all
 };
 
-/// The file as flat arrays: no allocation per annotation, so a million of them stay compact, can be shared
-/// by threads without copies, and could be mapped from a cache file.
+/// The file as flat arrays: no allocation per annotation, so a million of them stay compact, can be
+/// shared by threads without copies, and could be mapped from a cache file.
 struct CocoTables {
-  struct Span { std::uint64_t begin = 0; std::uint32_t count = 0; };
-  struct RleSpan { std::uint64_t begin = 0; std::uint32_t count = 0; ImageSize size; };
+  struct Span {
+    std::uint64_t begin = 0;
+    std::uint32_t count = 0;
+  };
+  struct RleSpan {
+    std::uint64_t begin = 0;
+    std::uint32_t count = 0;
+    ImageSize size;
+  };
 
   std::vector<CocoImage> images;
   std::vector<CocoAnnotation> annotations;
   std::vector<CocoCategory> categories;
-  std::string names;                   ///< file names, end to end
-  std::vector<Span> parts;             ///< polygons: ranges of coordinates
-  std::vector<double> coordinates;     ///< x0 y0 x1 y1 ...
-  std::vector<RleSpan> rles;           ///< ranges of counts
-  std::vector<std::uint32_t> counts;   ///< run lengths
+  std::string names;                  ///< file names, end to end
+  std::vector<Span> parts;            ///< polygons: ranges of coordinates
+  std::vector<double> coordinates;    ///< x0 y0 x1 y1 ...
+  std::vector<RleSpan> rles;          ///< ranges of counts
+  std::vector<std::uint32_t> counts;  ///< run lengths
 
   std::string_view file_name(const CocoImage& image) const {
     return std::string_view(names).substr(image.name_begin, image.name_length);
   }
 };
 
-/// A checked COCO instances file, immutable: safe to read from any number of threads. Images and categories
-/// are sorted by id (Detectron2's order); the annotations of an image follow each other in file order.
+/// A checked COCO instances file, immutable: safe to read from any number of threads. Images and
+/// categories are sorted by id (Detectron2's order); the annotations of an image follow each other
+/// in file order.
 class CocoStore {
  public:
   /// Takes tables that check_coco() has passed.
@@ -92,16 +101,21 @@ class CocoStore {
 };
 
 struct CocoLoadOptions {
-  std::string image_root = {};     ///< folder of the images; used only to read sizes that the JSON lacks
-  bool keep_segmentation = true;   ///< false: masks are checked and give missing areas, but are not kept
-  bool apply_orientation = true;   ///< for sizes read from image files: ImageReadOptions::apply_orientation
+  std::string image_root =
+      {};  ///< folder of the images; used only to read sizes that the JSON lacks
+  bool keep_segmentation =
+      true;  ///< false: masks are checked and give missing areas, but are not kept
+  bool apply_orientation =
+      true;  ///< for sizes read from image files: ImageReadOptions::apply_orientation
 };
 
-/// Reads and checks a COCO instances file. Every problem is counted in `report` (whose policy says what is
-/// done about it); problems whose action is kError are thrown together at the end, naming the first. Throws
-/// Error for what cannot be read at all: broken JSON (byte and line), ids that are not exact 64-bit integers
-/// (annotation and value). Only "images", "annotations" and "categories" are needed.
-std::shared_ptr<const CocoStore> load_coco(const std::string& path, const CocoLoadOptions& options,
+/// Reads and checks a COCO instances file. Every problem is counted in `report` (whose policy says
+/// what is done about it); problems whose action is kError are thrown together at the end, naming
+/// the first. Throws Error for what cannot be read at all: broken JSON (byte and line), ids that
+/// are not exact 64-bit integers (annotation and value). Only "images", "annotations" and
+/// "categories" are needed.
+std::shared_ptr<const CocoStore> load_coco(const std::string& path,
+                                           const CocoLoadOptions& options,
                                            CheckReport& report);
 
 /// Where the annotation stands, for a report.

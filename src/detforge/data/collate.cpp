@@ -12,20 +12,25 @@ namespace detforge {
 namespace {
 
 std::array<float, 3> to_bgr(const std::array<double, 3>& values, bool rgb) {
-  const auto at = [&](std::size_t channel) { return static_cast<float>(values[rgb ? 2 - channel : channel]); };
+  const auto at = [&](std::size_t channel) {
+    return static_cast<float>(values[rgb ? 2 - channel : channel]);
+  };
   return {at(0), at(1), at(2)};
 }
 
 Targets make_targets(const Sample& sample) {
-  const auto count = std::count_if(sample.instances.begin(), sample.instances.end(), [](const Instance& i) { return !i.is_crowd; });
-  Targets targets{.boxes = at::empty({count, 4}, at::kFloat), .labels = at::empty({count}, at::kLong)};
+  const auto count = std::count_if(sample.instances.begin(), sample.instances.end(),
+                                   [](const Instance& i) { return !i.is_crowd; });
+  Targets targets{.boxes = at::empty({count, 4}, at::kFloat),
+                  .labels = at::empty({count}, at::kLong)};
   float* box = targets.boxes.data_ptr<float>();
   std::int64_t* label = targets.labels.data_ptr<std::int64_t>();
   for (const Instance& instance : sample.instances) {
     if (instance.is_crowd) {
       continue;
     }
-    for (const double coordinate : {instance.box.x1, instance.box.y1, instance.box.x2, instance.box.y2}) {
+    for (const double coordinate :
+         {instance.box.x1, instance.box.y1, instance.box.x2, instance.box.y2}) {
       *box++ = static_cast<float>(coordinate);
     }
     *label++ = instance.label;
@@ -33,22 +38,28 @@ Targets make_targets(const Sample& sample) {
   return targets;
 }
 
-std::int64_t round_up(std::int64_t n, std::int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
+std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
 
 }  // namespace
 
 Batch collate(const std::vector<Sample>& samples, const CollateOptions& options) {
   DETFORGE_CHECK(!samples.empty(), "a batch has no images", "this is a bug of the caller");
-  DETFORGE_CHECK(options.size_divisibility > 0, "size_divisibility is below 1", "use 32, or 1 for no padding");
+  DETFORGE_CHECK(options.size_divisibility > 0, "size_divisibility is below 1",
+                 "use 32, or 1 for no padding");
   ImageSize padded;
   for (const Sample& sample : samples) {
     padded.height = std::max(padded.height, sample.image.height);
     padded.width = std::max(padded.width, sample.image.width);
   }
-  padded = {round_up(padded.height, options.size_divisibility), round_up(padded.width, options.size_divisibility)};
-  const std::array<float, 3> mean = to_bgr(options.pixel_mean, options.rgb), std = to_bgr(options.pixel_std, options.rgb);
+  padded = {round_up(padded.height, options.size_divisibility),
+            round_up(padded.width, options.size_divisibility)};
+  const std::array<float, 3> mean = to_bgr(options.pixel_mean, options.rgb),
+                             std = to_bgr(options.pixel_std, options.rgb);
   Batch batch;
-  batch.images.images = at::empty({static_cast<std::int64_t>(samples.size()), 3, padded.height, padded.width}, at::kFloat);
+  batch.images.images = at::empty(
+      {static_cast<std::int64_t>(samples.size()), 3, padded.height, padded.width}, at::kFloat);
   float* out = batch.images.images.data_ptr<float>();
   const std::int64_t plane = padded.height * padded.width;
   for (const Sample& sample : samples) {

@@ -37,7 +37,8 @@ std::string with_hint(const std::string& name, const std::vector<std::string>& c
 }  // namespace
 
 CocoDataset::CocoDataset(CocoDatasetOptions options) : options_(std::move(options)) {
-  DETFORGE_CHECK(!options_.files.empty(), "the data set has no annotation file", "name at least one");
+  DETFORGE_CHECK(!options_.files.empty(), "the data set has no annotation file",
+                 "name at least one");
   load_files();
   choose_classes();
   histogram_.assign(class_names_.size(), 0);
@@ -64,18 +65,22 @@ void CocoDataset::load_files() {
 void CocoDataset::choose_classes() {
   const std::vector<std::string> first = names_of(*stores_[0]);
   class_names_ = options_.classes.empty() ? first : options_.classes;
-  DETFORGE_CHECK(!class_names_.empty(), fmt::format("{} has no categories", options_.files[0].json), "add them");
+  DETFORGE_CHECK(!class_names_.empty(), fmt::format("{} has no categories", options_.files[0].json),
+                 "add them");
   const std::vector<std::string> ordered = sorted(class_names_);
   const auto twice = std::adjacent_find(ordered.begin(), ordered.end());
-  DETFORGE_CHECK(twice == ordered.end(), fmt::format("class {} is listed twice", *twice), "list each class once");
+  DETFORGE_CHECK(twice == ordered.end(), fmt::format("class {} is listed twice", *twice),
+                 "list each class once");
   for (std::size_t file = 1; options_.classes.empty() && file < stores_.size(); ++file) {
     const std::vector<std::string> other = sorted(names_of(*stores_[file]));
     std::vector<std::string> differing;
-    std::set_symmetric_difference(ordered.begin(), ordered.end(), other.begin(), other.end(), std::back_inserter(differing));
-    DETFORGE_CHECK(differing.empty(),
-                   fmt::format("{} and {} do not have the same categories; only one has: {}", options_.files[0].json,
-                               options_.files[file].json, fmt::join(differing, ", ")),
-                   "rename the categories, or list the classes to train on");
+    std::set_symmetric_difference(ordered.begin(), ordered.end(), other.begin(), other.end(),
+                                  std::back_inserter(differing));
+    DETFORGE_CHECK(
+        differing.empty(),
+        fmt::format("{} and {} do not have the same categories; only one has: {}",
+                    options_.files[0].json, options_.files[file].json, fmt::join(differing, ", ")),
+        "rename the categories, or list the classes to train on");
   }
 }
 
@@ -86,8 +91,9 @@ void CocoDataset::match_classes(std::size_t file) {
   std::vector<std::optional<std::int64_t>> ids(class_names_.size());
   std::vector<std::string> missing;
   for (std::size_t label = 0; label < class_names_.size(); ++label) {
-    const auto at = std::find_if(categories.begin(), categories.end(),
-                                 [&](const CocoCategory& c) { return c.name == class_names_[label]; });
+    const auto at = std::find_if(categories.begin(), categories.end(), [&](const CocoCategory& c) {
+      return c.name == class_names_[label];
+    });
     if (at != categories.end()) {
       labels[static_cast<std::size_t>(at - categories.begin())] = static_cast<std::int64_t>(label);
       ids[label] = at->id;
@@ -99,8 +105,9 @@ void CocoDataset::match_classes(std::size_t file) {
     });
   }
   if (missing.size() == class_names_.size()) {
-    throw Error(fmt::format("none of the listed classes is in the file: {}", fmt::join(missing, ", ")),
-                fmt::format("its categories are: {}", fmt::join(names_of(*stores_[file]), ", ")))
+    throw Error(
+        fmt::format("none of the listed classes is in the file: {}", fmt::join(missing, ", ")),
+        fmt::format("its categories are: {}", fmt::join(names_of(*stores_[file]), ", ")))
         .add_where(options_.files[file].json)
         .at(__FILE__, __LINE__);
   }
@@ -123,8 +130,11 @@ void CocoDataset::count_objects(std::size_t file) {
     }
     ++filtered;
     report.add(CheckKind::kClassFiltered, [&] {
-      return CheckExample{.index = a.file_index, .id = a.id, .image_id = a.image_id,
-                          .detail = stores_[file]->categories()[static_cast<std::size_t>(a.category)].name};
+      return CheckExample{
+          .index = a.file_index,
+          .id = a.id,
+          .image_id = a.image_id,
+          .detail = stores_[file]->categories()[static_cast<std::size_t>(a.category)].name};
     });
   }
   report.set_totals(report.images(), report.annotations(), report.dropped() + filtered);
@@ -135,22 +145,25 @@ void CocoDataset::check_class_counts() {
   for (const CheckReport& report : reports_) {
     annotations += report.annotations();
   }
-  const std::int64_t objects = std::accumulate(histogram_.begin(), histogram_.end(), std::int64_t{0});
+  const std::int64_t objects =
+      std::accumulate(histogram_.begin(), histogram_.end(), std::int64_t{0});
   if (objects == 0 && (annotations > 0 || options_.filter_empty)) {
     std::string dropped;
     for (const CheckReport& report : reports_) {
       dropped += report.dropped_sentence() + " ";
     }
     throw Error(fmt::format("no usable object is left of {} annotations. {}", annotations, dropped),
-                fmt::format("compare the class list ({}) with the file's categories ({})", fmt::join(class_names_, ", "),
-                            fmt::join(names_of(*stores_[0]), ", ")))
+                fmt::format("compare the class list ({}) with the file's categories ({})",
+                            fmt::join(class_names_, ", "), fmt::join(names_of(*stores_[0]), ", ")))
         .add_where(options_.files[0].json)
         .at(__FILE__, __LINE__);
   }
   for (std::size_t label = 0; objects > 0 && label < histogram_.size(); ++label) {
     if (histogram_[label] == 0) {
       reports_[0].add(CheckKind::kClassWithoutInstances, [&] {
-        return CheckExample{.index = static_cast<std::int64_t>(label), .id = category_ids_[label], .detail = class_names_[label]};
+        return CheckExample{.index = static_cast<std::int64_t>(label),
+                            .id = category_ids_[label],
+                            .detail = class_names_[label]};
       });
     }
   }
@@ -170,13 +183,15 @@ void CocoDataset::choose_images() {
         continue;
       }
       const auto annotations = stores_[file]->annotations(images[i]);
-      const bool has_objects = std::any_of(annotations.begin(), annotations.end(), [&](const CocoAnnotation& a) {
-        return a.usable && !a.is_crowd && label_of(file, a) >= 0;
-      });
+      const bool has_objects =
+          std::any_of(annotations.begin(), annotations.end(), [&](const CocoAnnotation& a) {
+            return a.usable && !a.is_crowd && label_of(file, a) >= 0;
+          });
       if (!has_objects && options_.filter_empty) {
         ++empty;
         // The j-th empty image stays when the number to keep of the first j grows.
-        if (std::floor(static_cast<double>(empty) * options_.keep_empty_frac) <= static_cast<double>(empty_kept)) {
+        if (std::floor(static_cast<double>(empty) * options_.keep_empty_frac) <=
+            static_cast<double>(empty_kept)) {
           continue;
         }
         ++empty_kept;
@@ -185,8 +200,10 @@ void CocoDataset::choose_images() {
     }
   }
   if (empty > empty_kept || small > 0) {
-    log::info("Left out {} images without usable objects and {} smaller than {} pixels; {} images are left.",
-              empty - empty_kept, small, options_.min_side, size());
+    log::info(
+        "Left out {} images without usable objects and {} smaller than {} pixels; {} images are "
+        "left.",
+        empty - empty_kept, small, options_.min_side, size());
   }
   DETFORGE_CHECK(size() > 0, fmt::format("no image is left of {}", options_.files[0].json),
                  "check min_side, filter_empty and the annotations");
@@ -203,7 +220,8 @@ void CocoDataset::log_reports() const {
 }
 
 const CocoImage& CocoDataset::image(std::int64_t index) const {
-  DETFORGE_CHECK(index >= 0 && index < size(), fmt::format("image index {} of a data set of {}", index, size()),
+  DETFORGE_CHECK(index >= 0 && index < size(),
+                 fmt::format("image index {} of a data set of {}", index, size()),
                  "this is a bug of the caller");
   const Item item = items_[static_cast<std::size_t>(index)];
   return stores_[item.file]->images()[item.image];
@@ -212,7 +230,8 @@ const CocoImage& CocoDataset::image(std::int64_t index) const {
 std::string CocoDataset::path(std::int64_t index) const {
   const CocoImage& record = image(index);
   const std::size_t file = items_[static_cast<std::size_t>(index)].file;
-  return (std::filesystem::path(options_.files[file].image_root) / stores_[file]->file_name(record)).string();
+  return (std::filesystem::path(options_.files[file].image_root) / stores_[file]->file_name(record))
+      .string();
 }
 
 std::vector<bool> CocoDataset::is_wide() const {
@@ -227,7 +246,8 @@ std::vector<double> CocoDataset::repeat_factors(double threshold) const {
   std::vector<std::vector<std::int64_t>> labels;
   for (const Item item : items_) {
     std::vector<std::int64_t>& in_image = labels.emplace_back();
-    for (const CocoAnnotation& a : stores_[item.file]->annotations(stores_[item.file]->images()[item.image])) {
+    for (const CocoAnnotation& a :
+         stores_[item.file]->annotations(stores_[item.file]->images()[item.image])) {
       if (a.usable && label_of(item.file, a) >= 0) {
         in_image.push_back(label_of(item.file, a));
       }
@@ -239,7 +259,8 @@ std::vector<double> CocoDataset::repeat_factors(double threshold) const {
 std::string CocoDataset::class_table() const {
   std::string text = fmt::format("{:>6}{:>22}{:>10}  class", "label", "category id", "objects");
   for (std::size_t k = 0; k < class_names_.size(); ++k) {
-    text += fmt::format("\n{:>6}{:>22}{:>10}  {}", k, category_ids_[k] ? std::to_string(*category_ids_[k]) : "none",
+    text += fmt::format("\n{:>6}{:>22}{:>10}  {}", k,
+                        category_ids_[k] ? std::to_string(*category_ids_[k]) : "none",
                         histogram_[k], class_names_[k]);
   }
   return text;

@@ -22,34 +22,42 @@ struct CocoFiles {
 };
 
 struct CocoDatasetOptions {
-  std::vector<CocoFiles> files = {};       ///< several are one after the other, with equal class lists
-  std::vector<std::string> classes = {};   ///< label k is classes[k]; empty: all categories, by sorted id
-  bool filter_empty = true;                ///< DATALOADER.FILTER_EMPTY_ANNOTATIONS: leave out images without usable non-crowd boxes
-  double keep_empty_frac = 0;              ///< with filter_empty: share of those images that stays, evenly spread
-  std::int64_t min_side = 0;               ///< leave out images with a shorter side below this (mmdetection: 32)
-  bool keep_segmentation = false;          ///< masks in the samples
-  CheckPolicy policy = {};                 ///< what is done about each kind of bad annotation
-  enum class BadImage { kStop, kSkip } bad_image = BadImage::kStop;  ///< for files that cannot be decoded
-  std::int64_t max_bad_images = 100;       ///< kSkip: more of them than this stop the run
+  std::vector<CocoFiles> files = {};  ///< several are one after the other, with equal class lists
+  std::vector<std::string> classes =
+      {};                    ///< label k is classes[k]; empty: all categories, by sorted id
+  bool filter_empty = true;  ///< DATALOADER.FILTER_EMPTY_ANNOTATIONS: leave out images without
+                             ///< usable non-crowd boxes
+  double keep_empty_frac =
+      0;  ///< with filter_empty: share of those images that stays, evenly spread
+  std::int64_t min_side = 0;  ///< leave out images with a shorter side below this (mmdetection: 32)
+  bool keep_segmentation = false;  ///< masks in the samples
+  CheckPolicy policy = {};         ///< what is done about each kind of bad annotation
+  enum class BadImage {
+    kStop,
+    kSkip
+  } bad_image = BadImage::kStop;      ///< for files that cannot be decoded
+  std::int64_t max_bad_images = 100;  ///< kSkip: more of them than this stop the run
   ImageReadOptions read = {};
 };
 
-/// The images of COCO files with their objects. Immutable but for the count of bad images; get() and read()
-/// may be called from any thread. Images come in the order of their ids, as in Detectron2. Constructing it
-/// loads and checks the files and logs each report and the class table.
-/// Classes are matched by name; labels are 0..K-1 inside, category ids are only used to write results.
+/// The images of COCO files with their objects. Immutable but for the count of bad images; get()
+/// and read() may be called from any thread. Images come in the order of their ids, as in
+/// Detectron2. Constructing it loads and checks the files and logs each report and the class table.
+/// Classes are matched by name; labels are 0..K-1 inside, category ids are only used to write
+/// results.
 class CocoDataset {
  public:
-  /// Throws Error for files that cannot be read or are refused by the policy, for class lists that differ,
-  /// and if no object or no image is left.
+  /// Throws Error for files that cannot be read or are refused by the policy, for class lists that
+  /// differ, and if no object or no image is left.
   explicit CocoDataset(CocoDatasetOptions options);
 
   std::int64_t size() const { return static_cast<std::int64_t>(items_.size()); }
-  /// The decoded image with its usable objects (crowds too, marked), boxes clipped to it. Errors name path
-  /// and image id. A file that cannot be decoded throws, or under kSkip is counted, logged once, and replaced
-  /// by the next image that can: a function of the index alone.
+  /// The decoded image with its usable objects (crowds too, marked), boxes clipped to it. Errors
+  /// name path and image id. A file that cannot be decoded throws, or under kSkip is counted,
+  /// logged once, and replaced by the next image that can: a function of the index alone.
   Sample get(std::int64_t index) const;
-  /// As get(), but a file that is to be skipped gives nothing: for evaluation, where a replacement would count twice.
+  /// As get(), but a file that is to be skipped gives nothing: for evaluation, where a replacement
+  /// would count twice.
   std::optional<Sample> get_or_skip(std::int64_t index) const;
 
   const std::vector<std::string>& class_names() const { return class_names_; }
@@ -98,7 +106,8 @@ class CocoDataset {
   std::vector<CheckReport> reports_;
   std::vector<std::string> class_names_;
   std::vector<std::optional<std::int64_t>> category_ids_;
-  std::vector<std::vector<std::int64_t>> labels_;  ///< by file and category index; -1: not a class of this run
+  std::vector<std::vector<std::int64_t>>
+      labels_;  ///< by file and category index; -1: not a class of this run
   std::vector<std::int64_t> histogram_;
   std::vector<Item> items_;
   mutable std::mutex bad_mutex_;

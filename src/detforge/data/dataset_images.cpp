@@ -11,7 +11,9 @@
 namespace detforge {
 namespace {
 
-std::string size_text(ImageSize size) { return fmt::format("{} x {}", size.width, size.height); }
+std::string size_text(ImageSize size) {
+  return fmt::format("{} x {}", size.width, size.height);
+}
 
 }  // namespace
 
@@ -21,7 +23,8 @@ Sample CocoDataset::get(std::int64_t index) const {
       return std::move(*sample);
     }
   }
-  throw Error("no image of the data set can be decoded", "check the image folder").at(__FILE__, __LINE__);
+  throw Error("no image of the data set can be decoded", "check the image folder")
+      .at(__FILE__, __LINE__);
 }
 
 std::optional<Sample> CocoDataset::get_or_skip(std::int64_t index) const {
@@ -67,10 +70,12 @@ Image CocoDataset::matching(std::int64_t index, Image pixels) const {
       return again;
     }
   }
-  throw Error(fmt::format("{}: the picture is {} (width x height{}), the JSON says {}{}", check_name(kind),
-                          size_text(pixels.size()), options_.read.apply_orientation ? ", EXIF turning applied" : "",
+  throw Error(fmt::format("{}: the picture is {} (width x height{}), the JSON says {}{}",
+                          check_name(kind), size_text(pixels.size()),
+                          options_.read.apply_orientation ? ", EXIF turning applied" : "",
                           size_text(expected), swapped ? "; they match only when swapped" : ""),
-              swapped ? "annotate pictures as viewers show them (EXIF turned), write height and width in the right "
+              swapped ? "annotate pictures as viewers show them (EXIF turned), write height and "
+                        "width in the right "
                         "order, or switch EXIF turning off for pictures annotated unturned"
                       : "was the picture resized after it was annotated, or is it another picture?")
       .add_where(fmt::format("image {}, {}", image_id(index), path(index)))
@@ -95,7 +100,9 @@ Sample CocoDataset::make_sample(std::int64_t index, Image pixels) const {
                                 .annotation_id = a.id,
                                 .area = a.area,
                                 .is_crowd = a.is_crowd,
-                                .segmentation = options_.keep_segmentation ? stores_[file]->segmentation(a) : Segmentation{}});
+                                .segmentation = options_.keep_segmentation
+                                                    ? stores_[file]->segmentation(a)
+                                                    : Segmentation{}});
   }
   return sample;
 }
@@ -109,11 +116,11 @@ void CocoDataset::note_bad_image(std::int64_t index, const std::string& reason) 
     }
     count = bad_.size();
   }
-  log::warn("Skipped an image that cannot be decoded ({} so far, the run stops above {}): {}", count,
-            options_.max_bad_images, reason);
+  log::warn("Skipped an image that cannot be decoded ({} so far, the run stops above {}): {}",
+            count, options_.max_bad_images, reason);
   DETFORGE_CHECK(static_cast<std::int64_t>(count) <= options_.max_bad_images,
-                 fmt::format("{} images cannot be decoded, more than the {} allowed; the last: {}", count,
-                             options_.max_bad_images, reason),
+                 fmt::format("{} images cannot be decoded, more than the {} allowed; the last: {}",
+                             count, options_.max_bad_images, reason),
                  "repair or remove these files, or raise max_bad_images");
 }
 

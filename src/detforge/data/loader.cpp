@@ -22,7 +22,9 @@ void transform(const TransformPipeline& transforms, Sample& sample, Rng rng) {
     error.add_where(where);
     throw;
   } catch (const std::exception& error) {
-    throw Error(fmt::format("the image cannot be transformed: {}", error.what()), "").add_where(where).at(__FILE__, __LINE__);
+    throw Error(fmt::format("the image cannot be transformed: {}", error.what()), "")
+        .add_where(where)
+        .at(__FILE__, __LINE__);
   }
 }
 
@@ -32,14 +34,21 @@ BatchSampler::Options sampler_options(const CocoDataset& dataset, const LoaderOp
           .seed = options.seed,
           .rank = options.rank,
           .world_size = options.world_size,
-          .repeat_factors = options.repeat_threshold > 0 ? dataset.repeat_factors(options.repeat_threshold) : std::vector<double>{},
+          .repeat_factors = options.repeat_threshold > 0
+                                ? dataset.repeat_factors(options.repeat_threshold)
+                                : std::vector<double>{},
           .is_wide = options.aspect_ratio_grouping ? dataset.is_wide() : std::vector<bool>{}};
 }
 
 }  // namespace
 
-TrainLoader::TrainLoader(const CocoDataset& dataset, const TransformPipeline& transforms, LoaderOptions options)
-    : dataset_(dataset), transforms_(transforms), options_(std::move(options)), sampler_(sampler_options(dataset, options_)) {
+TrainLoader::TrainLoader(const CocoDataset& dataset,
+                         const TransformPipeline& transforms,
+                         LoaderOptions options)
+    : dataset_(dataset),
+      transforms_(transforms),
+      options_(std::move(options)),
+      sampler_(sampler_options(dataset, options_)) {
   start();
 }
 
@@ -51,12 +60,16 @@ void TrainLoader::start() {
   pipeline_ = std::make_unique<BatchPipeline>(
       BatchPipeline::Stages{.plan = plan,
                             .load = [this](const Draw& draw) { return std::optional(load(draw)); },
-                            .collate = [this](const std::vector<Sample>& samples) { return collate(samples, options_.collate); }},
+                            .collate =
+                                [this](const std::vector<Sample>& samples) {
+                                  return collate(samples, options_.collate);
+                                }},
       options_.threads, options_.prefetch);
 }
 
 Sample TrainLoader::load(const Draw& draw) const {
-  const auto epoch = static_cast<std::uint64_t>(draw.epoch), position = static_cast<std::uint64_t>(draw.position);
+  const auto epoch = static_cast<std::uint64_t>(draw.epoch),
+             position = static_cast<std::uint64_t>(draw.position);
   Sample sample = dataset_.get(draw.index);
   transform(transforms_, sample, Rng(options_.seed, RngPurpose::kAugment, epoch, position));
   sample.rng_key = Rng(options_.seed, RngPurpose::kRoiSampling, epoch, position).next_u64();
@@ -71,7 +84,9 @@ Batch TrainLoader::next() {
   return std::move(result.batch);
 }
 
-std::string TrainLoader::state() const { return sampler_.to_json(state_); }
+std::string TrainLoader::state() const {
+  return sampler_.to_json(state_);
+}
 
 void TrainLoader::restore(const std::string& state) {
   state_ = sampler_.from_json(state);
@@ -80,10 +95,15 @@ void TrainLoader::restore(const std::string& state) {
   start();
 }
 
-EvalLoader::EvalLoader(const CocoDataset& dataset, const TransformPipeline& transforms, LoaderOptions options)
-    : dataset_(dataset), transforms_(transforms), options_(std::move(options)),
+EvalLoader::EvalLoader(const CocoDataset& dataset,
+                       const TransformPipeline& transforms,
+                       LoaderOptions options)
+    : dataset_(dataset),
+      transforms_(transforms),
+      options_(std::move(options)),
       range_(inference_shard(dataset.size(), options_.rank, options_.world_size)) {
-  DETFORGE_CHECK(options_.batch_size > 0, fmt::format("batch size is {}", options_.batch_size), "use 1 or more");
+  DETFORGE_CHECK(options_.batch_size > 0, fmt::format("batch size is {}", options_.batch_size),
+                 "use 1 or more");
   const auto load = [this](const Draw& draw) {
     std::optional<Sample> sample = dataset_.get_or_skip(draw.index);
     if (sample) {
@@ -94,7 +114,10 @@ EvalLoader::EvalLoader(const CocoDataset& dataset, const TransformPipeline& tran
   pipeline_ = std::make_unique<BatchPipeline>(
       BatchPipeline::Stages{.plan = [this] { return plan(); },
                             .load = load,
-                            .collate = [this](const std::vector<Sample>& samples) { return collate(samples, options_.collate); }},
+                            .collate =
+                                [this](const std::vector<Sample>& samples) {
+                                  return collate(samples, options_.collate);
+                                }},
       options_.threads, options_.prefetch);
 }
 

@@ -15,27 +15,31 @@
 namespace detforge {
 
 struct LoaderOptions {
-  std::int64_t batch_size = 16;       ///< images per batch of this rank: SOLVER.IMS_PER_BATCH / world size
-  int threads = 4;                    ///< DATALOADER.NUM_WORKERS; 0 loads inside next()
-  int prefetch = 4;                   ///< batches ready or in the making: bounds the memory
-  std::uint64_t seed = 0;             ///< the same on all ranks
+  std::int64_t batch_size =
+      16;                  ///< images per batch of this rank: SOLVER.IMS_PER_BATCH / world size
+  int threads = 4;         ///< DATALOADER.NUM_WORKERS; 0 loads inside next()
+  int prefetch = 4;        ///< batches ready or in the making: bounds the memory
+  std::uint64_t seed = 0;  ///< the same on all ranks
   std::int64_t rank = 0, world_size = 1;
   bool aspect_ratio_grouping = true;  ///< DATALOADER.ASPECT_RATIO_GROUPING
-  double repeat_threshold = 0;        ///< DATALOADER.REPEAT_THRESHOLD; above 0: RepeatFactorTrainingSampler
+  double repeat_threshold =
+      0;  ///< DATALOADER.REPEAT_THRESHOLD; above 0: RepeatFactorTrainingSampler
   CollateOptions collate = {};
 };
 
-/// The training batches of one rank. They are a function of the data set, the transforms, the options but for
-/// threads and prefetch, and the place in the stream: equal bit for bit for any number of threads and after
-/// restore(). Random choices are keyed by (seed, epoch, position in the epoch).
-/// Borrows data set and transforms, which must outlive it. One thread may call it. After an exception (with
-/// image path and id) next() goes on with the batch after the one that failed.
+/// The training batches of one rank. They are a function of the data set, the transforms, the
+/// options but for threads and prefetch, and the place in the stream: equal bit for bit for any
+/// number of threads and after restore(). Random choices are keyed by (seed, epoch, position in the
+/// epoch). Borrows data set and transforms, which must outlive it. One thread may call it. After an
+/// exception (with image path and id) next() goes on with the batch after the one that failed.
 ///   TrainLoader loader(dataset, transforms, {.batch_size = 2, .seed = 1});
 ///   Batch batch = loader.next();
 ///   std::string place = loader.state();  // with the checkpoint
 class TrainLoader final : public BatchSource {
  public:
-  TrainLoader(const CocoDataset& dataset, const TransformPipeline& transforms, LoaderOptions options);
+  TrainLoader(const CocoDataset& dataset,
+              const TransformPipeline& transforms,
+              LoaderOptions options);
   Batch next() override;
   std::string state() const override;
   void restore(const std::string& state) override;
@@ -51,19 +55,22 @@ class TrainLoader final : public BatchSource {
   const CocoDataset& dataset_;
   const TransformPipeline& transforms_;
   LoaderOptions options_;
-  BatchSampler sampler_;        ///< ahead of state_ by the prefetched batches
-  BatchSampler::State state_;   ///< after the batch handed out last
+  BatchSampler sampler_;       ///< ahead of state_ by the prefetched batches
+  BatchSampler::State state_;  ///< after the batch handed out last
   double wait_s_ = 0;
   std::unique_ptr<BatchPipeline> pipeline_;  ///< last, so that its threads end first
 };
 
-/// The images of one rank for evaluation, once each, in the order of the data set (inference_shard). Images
-/// that cannot be decoded are left out if the data set's policy is to skip them, else next() throws.
+/// The images of one rank for evaluation, once each, in the order of the data set
+/// (inference_shard). Images that cannot be decoded are left out if the data set's policy is to
+/// skip them, else next() throws.
 class EvalLoader {
  public:
-  /// Uses batch_size, threads, prefetch, rank, world_size and collate of the options. Transforms are given
-  /// random numbers of a fixed seed; they should need none.
-  EvalLoader(const CocoDataset& dataset, const TransformPipeline& transforms, LoaderOptions options);
+  /// Uses batch_size, threads, prefetch, rank, world_size and collate of the options. Transforms
+  /// are given random numbers of a fixed seed; they should need none.
+  EvalLoader(const CocoDataset& dataset,
+             const TransformPipeline& transforms,
+             LoaderOptions options);
   /// The next batch, nothing after the last.
   std::optional<Batch> next();
   /// Images of this rank.

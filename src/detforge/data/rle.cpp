@@ -13,7 +13,8 @@ namespace {
 
 /// One signed value; moves `at` behind it.
 std::int64_t decode_value(std::string_view text, std::size_t& at) {
-  constexpr int kMaxShift = 35;  // runs fit in 32 bits, differences in 33: no valid value needs an eighth group
+  constexpr int kMaxShift =
+      35;  // runs fit in 32 bits, differences in 33: no valid value needs an eighth group
   std::int64_t value = 0;
   for (int shift = 0; at < text.size() && shift <= kMaxShift; shift += 5) {
     const int character = static_cast<unsigned char>(text[at]);
@@ -50,17 +51,18 @@ std::vector<std::uint32_t> decode_rle_counts(std::string_view text) {
 }
 
 void check_rle(std::span<const std::uint32_t> counts, ImageSize size) {
-  DETFORGE_CHECK(size.height > 0 && size.width > 0 && size.height <= INT32_MAX && size.width <= INT32_MAX,
-                 fmt::format("RLE has size {} x {}", size.height, size.width),
-                 "give \"size\": [height, width] of the image");
+  DETFORGE_CHECK(
+      size.height > 0 && size.width > 0 && size.height <= INT32_MAX && size.width <= INT32_MAX,
+      fmt::format("RLE has size {} x {}", size.height, size.width),
+      "give \"size\": [height, width] of the image");
   std::uint64_t sum = 0;
   for (const std::uint32_t run : counts) {
     sum += run;
   }
   const auto pixels = static_cast<std::uint64_t>(size.height * size.width);
   DETFORGE_CHECK(sum == pixels,
-                 fmt::format("the runs of the RLE sum to {}, its size {} x {} has {} pixels", sum, size.height,
-                             size.width, pixels),
+                 fmt::format("the runs of the RLE sum to {}, its size {} x {} has {} pixels", sum,
+                             size.height, size.width, pixels),
                  "size is [height, width]; were the counts cut, or made for another size?");
 }
 
@@ -90,7 +92,8 @@ Box rle_box(std::span<const std::uint32_t> counts, std::int64_t height) {
   if (x2 == 0) {
     return {};
   }
-  return {static_cast<double>(x1), static_cast<double>(y1), static_cast<double>(x2), static_cast<double>(y2)};
+  return {static_cast<double>(x1), static_cast<double>(y1), static_cast<double>(x2),
+          static_cast<double>(y2)};
 }
 
 double polygon_area(std::span<const double> xy) {
@@ -98,8 +101,10 @@ double polygon_area(std::span<const double> xy) {
   const std::size_t points = xy.size() / 2;
   for (std::size_t i = 0; i < points; ++i) {
     const std::size_t j = (i + 1) % points;
-    // Relative to the first point, so that collinear points give exactly or nearly 0 far from the origin too.
-    twice += (xy[2 * i] - xy[0]) * (xy[2 * j + 1] - xy[1]) - (xy[2 * j] - xy[0]) * (xy[2 * i + 1] - xy[1]);
+    // Relative to the first point, so that collinear points give exactly or nearly 0 far from the
+    // origin too.
+    twice += (xy[2 * i] - xy[0]) * (xy[2 * j + 1] - xy[1]) -
+             (xy[2 * j] - xy[0]) * (xy[2 * i + 1] - xy[1]);
   }
   return std::abs(twice) / 2;
 }

@@ -20,32 +20,40 @@ Rng epoch_rng(RngPurpose purpose, std::uint64_t seed, std::int64_t epoch) {
 }
 
 Json options_to_json(const BatchSampler::Options& options) {
-  return {{"images", options.size}, {"batch_size", options.batch_size}, {"seed", options.seed},
-          {"rank", options.rank}, {"world_size", options.world_size}, {"grouped", !options.is_wide.empty()},
+  return {{"images", options.size},
+          {"batch_size", options.batch_size},
+          {"seed", options.seed},
+          {"rank", options.rank},
+          {"world_size", options.world_size},
+          {"grouped", !options.is_wide.empty()},
           {"repeated", !options.repeat_factors.empty()}};
 }
 
 }  // namespace
 
-std::vector<std::int64_t> training_order(std::int64_t size, std::uint64_t seed, std::int64_t epoch) {
+std::vector<std::int64_t> training_order(std::int64_t size,
+                                         std::uint64_t seed,
+                                         std::int64_t epoch) {
   return epoch_rng(RngPurpose::kShuffle, seed, epoch).permutation(size);
 }
 
-std::vector<std::int64_t> repeat_factor_order(const std::vector<double>& repeat_factors, std::uint64_t seed,
+std::vector<std::int64_t> repeat_factor_order(const std::vector<double>& repeat_factors,
+                                              std::uint64_t seed,
                                               std::int64_t epoch) {
   Rng rng = epoch_rng(RngPurpose::kRepeatFactor, seed, epoch);
   std::vector<std::int64_t> order;
   for (std::size_t i = 0; i < repeat_factors.size(); ++i) {
     const double whole = std::floor(repeat_factors[i]);
     const bool once_more = rng.uniform() < repeat_factors[i] - whole;
-    order.insert(order.end(), static_cast<std::size_t>(whole) + (once_more ? 1 : 0), static_cast<std::int64_t>(i));
+    order.insert(order.end(), static_cast<std::size_t>(whole) + (once_more ? 1 : 0),
+                 static_cast<std::int64_t>(i));
   }
   epoch_rng(RngPurpose::kShuffle, seed, epoch).shuffle(order);
   return order;
 }
 
-std::vector<double> repeat_factors_from_category_frequency(const std::vector<std::vector<std::int64_t>>& labels,
-                                                           double threshold) {
+std::vector<double> repeat_factors_from_category_frequency(
+    const std::vector<std::vector<std::int64_t>>& labels, double threshold) {
   std::vector<std::vector<std::int64_t>> distinct = labels;
   std::vector<double> images_with;
   for (std::vector<std::int64_t>& image : distinct) {
@@ -61,7 +69,8 @@ std::vector<double> repeat_factors_from_category_frequency(const std::vector<std
   for (const std::vector<std::int64_t>& image : distinct) {
     double factor = 1;
     for (const std::int64_t label : image) {
-      const double frequency = images_with[static_cast<std::size_t>(label)] / static_cast<double>(distinct.size());
+      const double frequency =
+          images_with[static_cast<std::size_t>(label)] / static_cast<double>(distinct.size());
       factor = std::max(factor, std::sqrt(threshold / frequency));
     }
     factors.push_back(factor);
@@ -76,23 +85,31 @@ IndexRange inference_shard(std::int64_t size, std::int64_t rank, std::int64_t wo
 }
 
 BatchSampler::BatchSampler(Options options) : options_(std::move(options)) {
-  DETFORGE_CHECK(options_.size > 0, "the data set has no images to train on", "check the annotation file and the filters");
-  DETFORGE_CHECK(options_.batch_size > 0, fmt::format("batch size is {}", options_.batch_size), "use 1 or more");
+  DETFORGE_CHECK(options_.size > 0, "the data set has no images to train on",
+                 "check the annotation file and the filters");
+  DETFORGE_CHECK(options_.batch_size > 0, fmt::format("batch size is {}", options_.batch_size),
+                 "use 1 or more");
   DETFORGE_CHECK(options_.rank >= 0 && options_.rank < options_.world_size,
-                 fmt::format("rank {} of {}", options_.rank, options_.world_size), "ranks go from 0 to world size - 1");
-  const auto fits = [&](std::size_t n) { return n == 0 || n == static_cast<std::size_t>(options_.size); };
-  DETFORGE_CHECK(fits(options_.repeat_factors.size()) && fits(options_.is_wide.size()),
-                 fmt::format("{} repeat factors and {} aspect ratios for {} images", options_.repeat_factors.size(),
-                             options_.is_wide.size(), options_.size),
-                 "give one per image or none");
-  DETFORGE_CHECK(std::all_of(options_.repeat_factors.begin(), options_.repeat_factors.end(), [](double f) { return f >= 1; }),
+                 fmt::format("rank {} of {}", options_.rank, options_.world_size),
+                 "ranks go from 0 to world size - 1");
+  const auto fits = [&](std::size_t n) {
+    return n == 0 || n == static_cast<std::size_t>(options_.size);
+  };
+  DETFORGE_CHECK(
+      fits(options_.repeat_factors.size()) && fits(options_.is_wide.size()),
+      fmt::format("{} repeat factors and {} aspect ratios for {} images",
+                  options_.repeat_factors.size(), options_.is_wide.size(), options_.size),
+      "give one per image or none");
+  DETFORGE_CHECK(std::all_of(options_.repeat_factors.begin(), options_.repeat_factors.end(),
+                             [](double f) { return f >= 1; }),
                  "a repeat factor is below 1", "use max(1, factor)");
   load_epoch();
 }
 
 void BatchSampler::load_epoch() {
-  order_ = options_.repeat_factors.empty() ? training_order(options_.size, options_.seed, state_.epoch)
-                                           : repeat_factor_order(options_.repeat_factors, options_.seed, state_.epoch);
+  order_ = options_.repeat_factors.empty()
+               ? training_order(options_.size, options_.seed, state_.epoch)
+               : repeat_factor_order(options_.repeat_factors, options_.seed, state_.epoch);
 }
 
 Draw BatchSampler::draw() {
@@ -104,13 +121,16 @@ Draw BatchSampler::draw() {
     load_epoch();
   }
   const std::int64_t position = place - state_.epoch_begin;
-  return {.index = order_[static_cast<std::size_t>(position)], .epoch = state_.epoch, .position = position};
+  return {.index = order_[static_cast<std::size_t>(position)],
+          .epoch = state_.epoch,
+          .position = position};
 }
 
 std::vector<Draw> BatchSampler::next() {
   while (true) {
     const Draw item = draw();
-    const bool wide = options_.is_wide.empty() || options_.is_wide[static_cast<std::size_t>(item.index)];
+    const bool wide =
+        options_.is_wide.empty() || options_.is_wide[static_cast<std::size_t>(item.index)];
     std::vector<Draw>& bucket = state_.buckets[wide ? 0 : 1];
     bucket.push_back(item);
     if (static_cast<std::int64_t>(bucket.size()) == options_.batch_size) {
@@ -148,16 +168,24 @@ BatchSampler::State BatchSampler::from_json(const std::string& text) const {
     const Json json = Json::parse(text);
     const Json options = options_to_json(options_);
     for (const auto& [key, value] : options.items()) {
-      DETFORGE_CHECK(json.at(key) == value,
-                     fmt::format("the saved place in the data has {} {}, this run has {}", key, json[key].dump(), value.dump()),
-                     "resume with the same data set and settings, or start anew from the weights with --init");
+      DETFORGE_CHECK(
+          json.at(key) == value,
+          fmt::format("the saved place in the data has {} {}, this run has {}", key,
+                      json[key].dump(), value.dump()),
+          "resume with the same data set and settings, or start anew from the weights with --init");
     }
-    State state{.drawn = json.at("drawn"), .epoch = json.at("epoch"), .epoch_begin = json.at("epoch_begin"), .buckets = {}};
+    State state{.drawn = json.at("drawn"),
+                .epoch = json.at("epoch"),
+                .epoch_begin = json.at("epoch_begin"),
+                .buckets = {}};
     for (std::size_t b = 0; b < state.buckets.size(); ++b) {
       for (const Json& item : json.at("buckets").at(b)) {
-        state.buckets[b].push_back({.index = item.at(0), .epoch = item.at(1), .position = item.at(2)});
-        DETFORGE_CHECK(state.buckets[b].back().index >= 0 && state.buckets[b].back().index < options_.size,
-                       "the saved place in the data names an image that does not exist", "start anew with --init");
+        state.buckets[b].push_back(
+            {.index = item.at(0), .epoch = item.at(1), .position = item.at(2)});
+        DETFORGE_CHECK(
+            state.buckets[b].back().index >= 0 && state.buckets[b].back().index < options_.size,
+            "the saved place in the data names an image that does not exist",
+            "start anew with --init");
       }
     }
     return state;
