@@ -103,8 +103,8 @@ struct CocoEvalResult {
   std::vector<CategoryMetrics> per_category;  ///< K
   std::vector<std::string> notes;  ///< what a reader of the numbers must know (warnings), in words
   std::int64_t image_count = 0, ground_truth_count = 0, detection_count = 0;
-  double prepare_s = 0, match_s = 0,
-         accumulate_s = 0;  ///< seconds; the last two summed over threads
+  double prepare_s = 0;                  ///< sorting into categories
+  double match_s = 0, accumulate_s = 0;  ///< summed over threads
 
   /// Whether category k has anything to judge in area range a; else its precision and recall are
   /// undefined.
@@ -126,12 +126,14 @@ struct CocoEvalResult {
 };
 
 /// COCO's detection metrics, equal to pycocotools' COCOeval.
-/// Detections are taken by falling score, ties in input order; images by rising id. Ground truth
-/// and detections of images or categories that `inputs` does not list are left out and counted in
-/// notes. The areas of detections are `detection_areas` (one each) or, if that is empty, width *
-/// height; `iou` empty = boxes. Undefined values (no object in a category or size range) are none
-/// and never enter a mean. Throws Error for scores that are not finite and for options that make no
-/// sense. Ref: Lin et al., Microsoft COCO, arXiv:1405.0312; cocodataset.org/#detection-eval.
+///   detections       taken by falling score, ties in input order; images by rising id
+///   iou              empty = boxes (coco_box_iou)
+///   detection_areas  one per detection; empty = width * height
+/// Ground truth and detections of images or categories that `inputs` does not list are left out and
+/// counted in notes. Undefined values (no object in a category or size range) are none and never
+/// enter a mean.
+/// Throws Error for scores that are not finite and for options that make no sense.
+/// Ref: Lin et al., Microsoft COCO, arXiv:1405.0312; cocodataset.org/#detection-eval.
 CocoEvalResult evaluate_coco(const EvalInputs& inputs,
                              std::span<const EvalDetection> detections,
                              const CocoEvalOptions& options = {},
