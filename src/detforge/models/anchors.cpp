@@ -47,15 +47,17 @@ Tensor cell_anchors(const std::vector<double>& sizes, const std::vector<double>&
 AnchorGenerator::AnchorGenerator(const AnchorOptions& options, std::vector<std::int64_t> strides)
     : strides_(std::move(strides)), offset_(options.offset), cache_(strides_.size()) {
   const auto fits = [&](std::size_t entries) { return entries == 1 || entries == strides_.size(); };
-  DETFORGE_CHECK(!strides_.empty() && fits(options.sizes.size()) && fits(options.aspect_ratios.size()),
-                 "anchor sizes for " + std::to_string(options.sizes.size()) + " levels and ratios for " +
-                     std::to_string(options.aspect_ratios.size()) + ", but there are " +
-                     std::to_string(strides_.size()) + " feature maps",
-                 "give one list for all levels, or one per feature map");
-  DETFORGE_CHECK(offset_ >= 0.0 && offset_ < 1.0, "anchor offset " + std::to_string(offset_) + " is not in [0, 1)",
-                 "use 0 or 0.5");
+  DETFORGE_CHECK(
+      !strides_.empty() && fits(options.sizes.size()) && fits(options.aspect_ratios.size()),
+      "anchor sizes for " + std::to_string(options.sizes.size()) + " levels and ratios for " +
+          std::to_string(options.aspect_ratios.size()) + ", but there are " +
+          std::to_string(strides_.size()) + " feature maps",
+      "give one list for all levels, or one per feature map");
+  DETFORGE_CHECK(offset_ >= 0.0 && offset_ < 1.0,
+                 "anchor offset " + std::to_string(offset_) + " is not in [0, 1)", "use 0 or 0.5");
   for (std::size_t level = 0; level < strides_.size(); ++level) {
-    cells_.push_back(cell_anchors(broadcast(options.sizes, level), broadcast(options.aspect_ratios, level)));
+    cells_.push_back(
+        cell_anchors(broadcast(options.sizes, level), broadcast(options.aspect_ratios, level)));
     DETFORGE_CHECK(cells_.back().size(0) > 0 && cells_.back().size(0) == cells_.front().size(0),
                    "levels have different numbers of anchors per cell, or none",
                    "give every level as many sizes times ratios as the first");
@@ -64,7 +66,8 @@ AnchorGenerator::AnchorGenerator(const AnchorOptions& options, std::vector<std::
 
 std::vector<Tensor> AnchorGenerator::grid(const std::vector<ImageSize>& sizes) {
   DETFORGE_CHECK(sizes.size() == strides_.size(),
-                 std::to_string(sizes.size()) + " feature maps, but anchors for " + std::to_string(strides_.size()),
+                 std::to_string(sizes.size()) + " feature maps, but anchors for " +
+                     std::to_string(strides_.size()),
                  "pass one size per level");
   std::vector<Tensor> anchors;
   for (std::size_t level = 0; level < sizes.size(); ++level) {
@@ -88,7 +91,8 @@ Tensor AnchorGenerator::level_grid(std::size_t level, ImageSize size) const {
   const Tensor y = shifts(size.height, strides_[level], offset_).view({size.height, 1});
   const Tensor shift_x = x.expand({size.height, size.width});
   const Tensor shift_y = y.expand({size.height, size.width});
-  const Tensor shift = torch::stack({shift_x, shift_y, shift_x, shift_y}, -1).view({size.height * size.width, 1, 4});
+  const Tensor shift =
+      torch::stack({shift_x, shift_y, shift_x, shift_y}, -1).view({size.height * size.width, 1, 4});
   return (shift + cells_[level]).view({-1, 4});
 }
 

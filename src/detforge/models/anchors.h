@@ -16,21 +16,24 @@ struct AnchorOptions {
   double offset = 0.0;  ///< of the first anchor's centre, in strides; [0, 1)
 };
 
-/// The anchors around (0, 0) of every size and ratio: [sizes * ratios,4] f32 xyxy, ratios fastest. An anchor
-/// of size s and ratio r has area s * s and height = r * width. Ref: Detectron2's DefaultAnchorGenerator.
+/// The anchors around (0, 0) of every size and ratio: [sizes * ratios,4] f32 xyxy, ratios fastest.
+/// An anchor of size s and ratio r has area s * s and height = r * width. Ref: Detectron2's
+/// DefaultAnchorGenerator.
 Tensor cell_anchors(const std::vector<double>& sizes, const std::vector<double>& aspect_ratios);
 
-/// Lays anchors over the cells of each feature map. Keeps the anchors of the sizes seen last, so that a grid
-/// is computed once; not thread-safe for that reason.
+/// Lays anchors over the cells of each feature map. Keeps the anchors of the sizes seen last, so
+/// that a grid is computed once; not thread-safe for that reason.
 ///   AnchorGenerator anchors(options, {4, 8, 16, 32, 64});
-///   std::vector<Tensor> per_level = anchors.grid({{200, 304}, {100, 152}, {50, 76}, {25, 38}, {13, 19}});
+///   std::vector<Tensor> per_level = anchors.grid({{200, 304}, {100, 152}, {50, 76}, {25, 38}, {13,
+///   19}});
 class AnchorGenerator {
  public:
-  /// `strides`: image pixels per cell of each level. Throws Error if the numbers of levels do not fit.
+  /// `strides`: image pixels per cell of each level. Throws Error if the numbers of levels do not
+  /// fit.
   AnchorGenerator(const AnchorOptions& options, std::vector<std::int64_t> strides);
 
-  /// Anchors of each level, [height * width * A,4] f32 xyxy in (y, x, anchor) order, not clipped to the
-  /// image. The tensors are shared with the cache: do not write to them.
+  /// Anchors of each level, [height * width * A,4] f32 xyxy in (y, x, anchor) order, not clipped to
+  /// the image. The tensors are shared with the cache: do not write to them.
   std::vector<Tensor> grid(const std::vector<ImageSize>& sizes);
 
   /// A: anchors per cell, the same on every level.

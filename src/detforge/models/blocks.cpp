@@ -13,7 +13,10 @@ constexpr double kBnMomentum = 0.1;
 constexpr std::int64_t kGnGroups = 32;
 
 // In place on the norm's output, which no norm's backward reads.
-Tensor add_and_activate_(Tensor output, const Tensor& residual, Activation activation, double leaky_slope) {
+Tensor add_and_activate_(Tensor output,
+                         const Tensor& residual,
+                         Activation activation,
+                         double leaky_slope) {
   if (residual.defined()) {
     output.add_(residual);
   }
@@ -29,14 +32,18 @@ Tensor add_and_activate_(Tensor output, const Tensor& residual, Activation activ
 }
 
 Conv2dOptions conv_options(const ConvLayerOptions& o, Activation activation) {
-  return {.stride = {o.stride, o.stride}, .padding = {o.padding, o.padding}, .dilation = {o.dilation, o.dilation},
-          .groups = o.groups, .activation = activation};
+  return {.stride = {o.stride, o.stride},
+          .padding = {o.padding, o.padding},
+          .dilation = {o.dilation, o.dilation},
+          .groups = o.groups,
+          .activation = activation};
 }
 
 }  // namespace
 
 NormImpl::NormImpl(NormType type, std::int64_t channels) : type_(type) {
-  DETFORGE_CHECK(type != NormType::kNone, "there is no norm layer of type none", "leave the norm out instead");
+  DETFORGE_CHECK(type != NormType::kNone, "there is no norm layer of type none",
+                 "leave the norm out instead");
   DETFORGE_CHECK(type != NormType::kGn || channels % kGnGroups == 0,
                  "group norm needs a multiple of 32 channels, got " + std::to_string(channels),
                  "change the number of channels or use another NORM");
@@ -66,8 +73,11 @@ bool NormImpl::is_affine(const Tensor& input) const {
 
 std::pair<Tensor, Tensor> NormImpl::fold(const Tensor& conv_weight, const Tensor& conv_bias) const {
   FoldedConv folded = fold_frozen_norm(conv_weight, conv_bias,
-                                       {.gamma = weight_, .beta = bias_, .running_mean = running_mean_,
-                                        .running_var = running_var_, .eps = kNormEps});
+                                       {.gamma = weight_,
+                                        .beta = bias_,
+                                        .running_mean = running_mean_,
+                                        .running_var = running_var_,
+                                        .eps = kNormEps});
   return {folded.weight, folded.bias};
 }
 
@@ -76,19 +86,22 @@ Tensor NormImpl::forward(const Tensor& input) {
     return at::group_norm(input, kGnGroups, weight_, bias_, kNormEps);
   }
   const bool use_batch = type_ == NormType::kBn && is_training();
-  return at::batch_norm(input, weight_, bias_, running_mean_, running_var_, use_batch, kBnMomentum, kNormEps,
+  return at::batch_norm(input, weight_, bias_, running_mean_, running_var_, use_batch, kBnMomentum,
+                        kNormEps,
                         /*cudnn_enabled=*/true);
 }
 
 ConvLayerImpl::ConvLayerImpl(const ConvLayerOptions& options) : options_(options) {
   DETFORGE_CHECK(options.in_channels > 0 && options.out_channels > 0 && options.groups > 0 &&
-                     options.in_channels % options.groups == 0 && options.out_channels % options.groups == 0,
+                     options.in_channels % options.groups == 0 &&
+                     options.out_channels % options.groups == 0,
                  "a convolution from " + std::to_string(options.in_channels) + " to " +
-                     std::to_string(options.out_channels) + " channels in " + std::to_string(options.groups) +
-                     " groups is impossible",
+                     std::to_string(options.out_channels) + " channels in " +
+                     std::to_string(options.groups) + " groups is impossible",
                  "make both numbers of channels positive multiples of the groups");
-  weight_ = register_parameter("weight", torch::zeros({options.out_channels, options.in_channels / options.groups,
-                                                       options.kernel, options.kernel}));
+  weight_ = register_parameter(
+      "weight", torch::zeros({options.out_channels, options.in_channels / options.groups,
+                              options.kernel, options.kernel}));
   if (options.norm == NormType::kNone) {
     bias_ = register_parameter("bias", torch::zeros({options.out_channels}));
   } else {
@@ -105,8 +118,8 @@ Tensor ConvLayerImpl::forward(const Tensor& input, const Tensor& residual) {
     return conv2d(input, weight, bias, conv_options(options_, options_.activation), residual);
   }
   const Conv2dOptions plain = conv_options(options_, Activation::kNone);
-  return add_and_activate_(norm_->forward(conv2d(input, weight_, {}, plain)), residual, options_.activation,
-                           plain.leaky_slope);
+  return add_and_activate_(norm_->forward(conv2d(input, weight_, {}, plain)), residual,
+                           options_.activation, plain.leaky_slope);
 }
 
 void ConvLayerImpl::initialize(std::uint64_t key) {
@@ -126,7 +139,9 @@ LinearLayerImpl::LinearLayerImpl(const LinearLayerOptions& options) : options_(o
   bias_ = register_parameter("bias", torch::zeros({options.out_features}));
 }
 
-Tensor LinearLayerImpl::forward(const Tensor& input) { return linear(input, weight_, bias_, options_.activation); }
+Tensor LinearLayerImpl::forward(const Tensor& input) {
+  return linear(input, weight_, bias_, options_.activation);
+}
 
 void LinearLayerImpl::initialize(std::uint64_t key) {
   fill_weight_(weight_, options_.init, key);

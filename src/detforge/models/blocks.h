@@ -16,15 +16,15 @@ enum class NormType {
   kGn,        ///< 32 groups
 };
 
-/// One normalisation layer [N,C,H,W] -> same shape, eps 1e-5. State names as in Detectron2: weight, bias
-/// (parameters, buffers for kFrozenBn) and, unless kGn, running_mean, running_var buffers.
+/// One normalisation layer [N,C,H,W] -> same shape, eps 1e-5. State names as in Detectron2: weight,
+/// bias (parameters, buffers for kFrozenBn) and, unless kGn, running_mean, running_var buffers.
 class NormImpl : public torch::nn::Module {
  public:
   /// `type` must not be kNone. Throws Error if 32 groups do not divide `channels`.
   NormImpl(NormType type, std::int64_t channels);
 
-  /// True if the layer is now a fixed affine map (frozen, or BN outside training, or BN given no pixel):
-  /// then folded into the convolution before it, and forward() is not needed.
+  /// True if the layer is now a fixed affine map (frozen, or BN outside training, or BN given no
+  /// pixel): then folded into the convolution before it, and forward() is not needed.
   bool is_affine(const Tensor& input) const;
   /// Weight and bias of the convolution before, with this norm inside; is_affine() must hold.
   std::pair<Tensor, Tensor> fold(const Tensor& conv_weight, const Tensor& conv_bias) const;
@@ -44,18 +44,19 @@ struct ConvLayerOptions {
   std::int64_t padding = 0;
   std::int64_t dilation = 1;
   std::int64_t groups = 1;
-  NormType norm = NormType::kNone;             ///< a bias is there exactly if there is no norm
+  NormType norm = NormType::kNone;  ///< a bias is there exactly if there is no norm
   Activation activation = Activation::kNone;
   WeightInit init{.kind = WeightInit::Kind::kMsra};
 };
 
-/// activation(norm(conv(x)) + residual): the block that every network here is made of. Parameters: weight,
-/// and bias or norm.*. Frozen norms cost nothing: they are folded into the convolution.
+/// activation(norm(conv(x)) + residual): the block that every network here is made of. Parameters:
+/// weight, and bias or norm.*. Frozen norms cost nothing: they are folded into the convolution.
 class ConvLayerImpl : public torch::nn::Module, public Initializable {
  public:
   explicit ConvLayerImpl(const ConvLayerOptions& options);
 
-  /// input [N,in,H,W] -> [N,out,H',W']; residual undefined or of the output's shape. N = 0 is allowed.
+  /// input [N,in,H,W] -> [N,out,H',W']; residual undefined or of the output's shape. N = 0 is
+  /// allowed.
   Tensor forward(const Tensor& input, const Tensor& residual = {});
   void initialize(std::uint64_t key) override;
 

@@ -8,7 +8,8 @@
 namespace detforge {
 
 /// Boxes as deltas (dx, dy, dw, dh) from a reference box (anchor or proposal), and back:
-///   dx = wx * (x_target - x_reference) / width_reference      dw = ww * log(width_target / width_reference)
+///   dx = wx * (x_target - x_reference) / width_reference      dw = ww * log(width_target /
+///   width_reference)
 /// with centres x, y. dw and dh are capped at log(1000 / 16) when decoding.
 /// Ref: Girshick, Fast R-CNN, arXiv:1504.08083; numerics as Detectron2's Box2BoxTransform.
 class BoxCoder {
@@ -19,8 +20,8 @@ class BoxCoder {
   /// reference, target [N,4] f32 xyxy -> deltas [N,4]. Throws Error if a reference box has no area.
   Tensor encode(const Tensor& reference, const Tensor& target) const;
 
-  /// deltas [N,k*4] (k classes), reference [N,4] -> boxes [N,k*4] f32 xyxy, not clipped. Differentiable
-  /// with respect to deltas.
+  /// deltas [N,k*4] (k classes), reference [N,4] -> boxes [N,k*4] f32 xyxy, not clipped.
+  /// Differentiable with respect to deltas.
   Tensor decode(const Tensor& deltas, const Tensor& reference) const;
 
  private:

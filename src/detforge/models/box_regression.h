@@ -17,8 +17,10 @@ struct BoxRegressionPairs {
   Tensor gt_boxes;   ///< [P,4] f32 xyxy
 };
 
-/// Sum over pairs: smooth L1 between deltas, or an IoU loss between decoded boxes. P = 0 gives a connected 0.
-Tensor box_regression_loss_sum(const BoxRegressionPairs& pairs, const BoxCoder& box_coder,
+/// Sum over pairs: smooth L1 between deltas, or an IoU loss between decoded boxes. P = 0 gives a
+/// connected 0.
+Tensor box_regression_loss_sum(const BoxRegressionPairs& pairs,
+                               const BoxCoder& box_coder,
                                const BoxRegressionOptions& options);
 
 }  // namespace detforge

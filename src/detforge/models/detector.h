@@ -12,19 +12,20 @@
 
 namespace detforge {
 
-/// Loss terms by the names their users know (loss_rpn_cls, loss_cls, ...), in a fixed order; each a scalar
-/// f32 tensor with gradient. The total loss is their sum.
+/// Loss terms by the names their users know (loss_rpn_cls, loss_cls, ...), in a fixed order; each a
+/// scalar f32 tensor with gradient. The total loss is their sum.
 using LossMap = std::vector<std::pair<std::string, Tensor>>;
 
-/// What training, evaluation and export see of a model. Parameter names are Detectron2's / mmdetection's.
+/// What training, evaluation and export see of a model. Parameter names are Detectron2's /
+/// mmdetection's.
 class Detector : public torch::nn::Module {
  public:
   /// Losses of one batch; targets[i] belongs to image i. Every trainable parameter gets a gradient
   /// (maybe zero) whatever the data, also when no image has an object.
   virtual LossMap losses(const ImageBatch& images, const std::vector<Targets>& targets) = 0;
 
-  /// Detections of each image in pixels of the network input (see eval/postprocess for file pixels).
-  /// Call in eval mode without gradients.
+  /// Detections of each image in pixels of the network input (see eval/postprocess for file
+  /// pixels). Call in eval mode without gradients.
   virtual std::vector<Detections> predict(const ImageBatch& images) = 0;
 };
 

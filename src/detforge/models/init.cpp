@@ -85,7 +85,8 @@ void fill_weight_(Tensor weight, const WeightInit& init, std::uint64_t key) {
 void initialize_weights(torch::nn::Module& root, std::uint64_t seed) {
   const auto initialize = [seed](const std::string& name, torch::nn::Module& module) {
     if (auto* layer = dynamic_cast<Initializable*>(&module)) {
-      layer->initialize(mix64(mix64(seed, static_cast<std::uint64_t>(RngPurpose::kInit)), fnv1a64(name)));
+      layer->initialize(
+          mix64(mix64(seed, static_cast<std::uint64_t>(RngPurpose::kInit)), fnv1a64(name)));
     }
   };
   initialize("", root);

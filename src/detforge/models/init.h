@@ -28,13 +28,14 @@ class Initializable {
   virtual void initialize(std::uint64_t key) = 0;
 };
 
-/// Fills `weight` [Out,In,...] in place; fan_in = In * kernel area, fan_out = Out * kernel area. Value i is a
-/// function of (init, shape, key, i) only: any machine, any number of threads gives the same weights.
-/// Ref: He et al., arXiv:1502.01852; Detectron2's c2_msra_fill and c2_xavier_fill (fvcore).
+/// Fills `weight` [Out,In,...] in place; fan_in = In * kernel area, fan_out = Out * kernel area.
+/// Value i is a function of (init, shape, key, i) only: any machine, any number of threads gives
+/// the same weights. Ref: He et al., arXiv:1502.01852; Detectron2's c2_msra_fill and c2_xavier_fill
+/// (fvcore).
 void fill_weight_(Tensor weight, const WeightInit& init, std::uint64_t key);
 
-/// Initializes every Initializable layer below `root`, keyed by (seed, the layer's name), so that adding a
-/// layer does not change the others.
+/// Initializes every Initializable layer below `root`, keyed by (seed, the layer's name), so that
+/// adding a layer does not change the others.
 void initialize_weights(torch::nn::Module& root, std::uint64_t seed);
 
 }  // namespace detforge

@@ -15,7 +15,10 @@ constexpr double kEps = 1e-7;
 struct Corners {
   Tensor x1, y1, x2, y2;
   explicit Corners(const Tensor& boxes)
-      : x1(boxes.select(1, 0)), y1(boxes.select(1, 1)), x2(boxes.select(1, 2)), y2(boxes.select(1, 3)) {}
+      : x1(boxes.select(1, 0)),
+        y1(boxes.select(1, 1)),
+        x2(boxes.select(1, 2)),
+        y2(boxes.select(1, 3)) {}
   Corners(Tensor x1_, Tensor y1_, Tensor x2_, Tensor y2_)
       : x1(std::move(x1_)), y1(std::move(y1_)), x2(std::move(x2_)), y2(std::move(y2_)) {}
   Tensor width() const { return x2 - x1; }
@@ -31,7 +34,8 @@ Tensor intersection_area(const Corners& a, const Corners& b) {
 }
 
 Corners enclosing_box(const Corners& a, const Corners& b) {
-  return {torch::min(a.x1, b.x1), torch::min(a.y1, b.y1), torch::max(a.x2, b.x2), torch::max(a.y2, b.y2)};
+  return {torch::min(a.x1, b.x1), torch::min(a.y1, b.y1), torch::max(a.x2, b.x2),
+          torch::max(a.y2, b.y2)};
 }
 
 struct IouTerms {
@@ -56,11 +60,13 @@ Tensor smooth_l1_loss_sum(const Tensor& input, const Tensor& target, double beta
   if (beta < 1e-5) {  // the quadratic part would divide by (almost) zero
     return difference.sum();
   }
-  return torch::where(difference < beta, 0.5 * difference.square() / beta, difference - 0.5 * beta).sum();
+  return torch::where(difference < beta, 0.5 * difference.square() / beta, difference - 0.5 * beta)
+      .sum();
 }
 
 Tensor sigmoid_bce_loss_sum(const Tensor& logits, const Tensor& targets) {
-  return at::binary_cross_entropy_with_logits(logits, targets, /*weight=*/{}, /*pos_weight=*/{}, at::Reduction::Sum);
+  return at::binary_cross_entropy_with_logits(logits, targets, /*weight=*/{}, /*pos_weight=*/{},
+                                              at::Reduction::Sum);
 }
 
 Tensor softmax_cross_entropy_loss_mean(const Tensor& logits, const Tensor& classes) {
@@ -89,7 +95,8 @@ Tensor ciou_loss(const Tensor& boxes, const Tensor& targets) {
   const Corners a(boxes);
   const Corners b(targets);
   const IouTerms terms = distance_iou_terms(a, b);
-  const Tensor aspect = kFactor * ((b.width() / b.height()).atan() - (a.width() / a.height()).atan()).square();
+  const Tensor aspect =
+      kFactor * ((b.width() / b.height()).atan() - (a.width() / a.height()).atan()).square();
   const Tensor alpha = (aspect / (1 - terms.iou + aspect + kEps)).detach();
   return 1 - terms.iou + terms.centre_distance + alpha * aspect;
 }

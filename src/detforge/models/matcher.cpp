@@ -64,7 +64,8 @@ void label_by_thresholds(const MatcherOptions& options, const Tensor& best, std:
   const float* iou = best.data_ptr<float>();
   std::vector<float> thresholds(options.iou_thresholds.begin(), options.iou_thresholds.end());
   for (std::int64_t n = 0; n < best.numel(); ++n) {
-    const auto range = std::upper_bound(thresholds.begin(), thresholds.end(), iou[n]) - thresholds.begin();
+    const auto range =
+        std::upper_bound(thresholds.begin(), thresholds.end(), iou[n]) - thresholds.begin();
     labels[n] = options.labels[static_cast<std::size_t>(range)];
   }
 }
@@ -72,16 +73,18 @@ void label_by_thresholds(const MatcherOptions& options, const Tensor& best, std:
 }  // namespace
 
 Matcher::Matcher(MatcherOptions options) : options_(std::move(options)) {
-  DETFORGE_CHECK(options_.labels.size() == options_.iou_thresholds.size() + 1,
-                 std::to_string(options_.labels.size()) + " match labels for " +
-                     std::to_string(options_.iou_thresholds.size()) + " IoU thresholds",
-                 "give one label more than thresholds, e.g. thresholds [0.3, 0.7], labels [0, -1, 1]");
+  DETFORGE_CHECK(
+      options_.labels.size() == options_.iou_thresholds.size() + 1,
+      std::to_string(options_.labels.size()) + " match labels for " +
+          std::to_string(options_.iou_thresholds.size()) + " IoU thresholds",
+      "give one label more than thresholds, e.g. thresholds [0.3, 0.7], labels [0, -1, 1]");
   DETFORGE_CHECK(std::is_sorted(options_.iou_thresholds.begin(), options_.iou_thresholds.end()) &&
                      std::all_of(options_.iou_thresholds.begin(), options_.iou_thresholds.end(),
                                  [](double t) { return t > 0.0; }),
                  "IoU thresholds are not positive and rising", "sort them, e.g. [0.3, 0.7]");
   for (const std::int64_t label : options_.labels) {
-    DETFORGE_CHECK(label >= -1 && label <= 1, "match label " + std::to_string(label) + " is unknown",
+    DETFORGE_CHECK(label >= -1 && label <= 1,
+                   "match label " + std::to_string(label) + " is unknown",
                    "use -1 (ignored), 0 (negative) or 1 (positive)");
   }
 }
@@ -89,7 +92,8 @@ Matcher::Matcher(MatcherOptions options) : options_(std::move(options)) {
 Matches Matcher::match(const Tensor& iou) const {
   const Tensor matrix = iou.detach().to(torch::kCPU, torch::kFloat).contiguous();
   const std::int64_t count = matrix.size(1);
-  Matches matches{torch::zeros({count}, torch::kLong), torch::full({count}, options_.labels.front(), torch::kLong)};
+  Matches matches{torch::zeros({count}, torch::kLong),
+                  torch::full({count}, options_.labels.front(), torch::kLong)};
   if (matrix.size(0) > 0) {
     const Tensor best = torch::empty({count}, torch::kFloat);
     best_of_columns(matrix, best.data_ptr<float>(), matches.gt_index.data_ptr<std::int64_t>());
@@ -103,10 +107,13 @@ Matches Matcher::match(const Tensor& iou) const {
   return {matches.gt_index.to(iou.device()), matches.labels.to(iou.device())};
 }
 
-Matches Matcher::match_boxes(const Tensor& gt_boxes, const Tensor& boxes, std::int64_t max_matrix) const {
+Matches Matcher::match_boxes(const Tensor& gt_boxes,
+                             const Tensor& boxes,
+                             std::int64_t max_matrix) const {
   const std::int64_t gt_count = gt_boxes.size(0);
   const std::int64_t count = boxes.size(0);
-  const std::int64_t chunk = std::max<std::int64_t>(1, max_matrix / std::max<std::int64_t>(1, gt_count));
+  const std::int64_t chunk =
+      std::max<std::int64_t>(1, max_matrix / std::max<std::int64_t>(1, gt_count));
   if (count <= chunk) {
     return match(pairwise_iou(gt_boxes, boxes));
   }
@@ -125,7 +132,8 @@ Matches Matcher::match_boxes(const Tensor& gt_boxes, const Tensor& boxes, std::i
     labels.push_back(part.labels);
     raise_row_maxima(iou, highest);
   }
-  // A ground truth's highest IoU is known only now: the matrix is computed a second time rather than kept.
+  // A ground truth's highest IoU is known only now: the matrix is computed a second time rather
+  // than kept.
   for (std::int64_t first = 0; options_.allow_low_quality && first < count; first += chunk) {
     label_low_quality(chunk_iou(first), highest,
                       labels[static_cast<std::size_t>(first / chunk)].data_ptr<std::int64_t>());

@@ -8,19 +8,22 @@ namespace detforge {
 
 struct MatcherOptions {
   std::vector<double> iou_thresholds{0.3, 0.7};  ///< rising; they cut [0, 1] into size + 1 ranges
-  std::vector<std::int64_t> labels{0, -1, 1};    ///< label of each range: -1 ignored, 0 negative, 1 positive
-  bool allow_low_quality = true;                 ///< also label the best boxes of every ground truth 1
+  std::vector<std::int64_t> labels{0, -1,
+                                   1};  ///< label of each range: -1 ignored, 0 negative, 1 positive
+  bool allow_low_quality = true;        ///< also label the best boxes of every ground truth 1
 };
 
 struct Matches {
-  Tensor gt_index;  ///< [N] i64, the ground truth with the highest IoU (lowest index on ties; 0 if there is none)
+  Tensor gt_index;  ///< [N] i64, the ground truth with the highest IoU (lowest index on ties; 0 if
+                    ///< there is none)
   Tensor labels;    ///< [N] i64: -1, 0 or 1
 };
 
-/// Assigns a ground truth and a label to each box by thresholds on the IoU. Knows nothing of anchors or
-/// proposals. With low-quality matches, all boxes whose IoU with a ground truth equals that ground truth's
-/// highest (ties included) and is above 0 get label 1; their gt_index stays.
-/// Ref: Ren et al., arXiv:1506.01497, sec. 3.1.2; Detectron2's Matcher (see docs/deviations.md for IoU 0).
+/// Assigns a ground truth and a label to each box by thresholds on the IoU. Knows nothing of
+/// anchors or proposals. With low-quality matches, all boxes whose IoU with a ground truth equals
+/// that ground truth's highest (ties included) and is above 0 get label 1; their gt_index stays.
+/// Ref: Ren et al., arXiv:1506.01497, sec. 3.1.2; Detectron2's Matcher (see docs/deviations.md for
+/// IoU 0).
 class Matcher {
  public:
   /// Throws Error unless thresholds rise and there is one label more than thresholds.
@@ -29,9 +32,11 @@ class Matcher {
   /// iou [G,N] f32, G ground truths, N boxes. G = 0: every box gets labels.front().
   Matches match(const Tensor& iou) const;
 
-  /// The same from gt_boxes [G,4] and boxes [N,4] xyxy, without ever holding more than `max_matrix` entries of
-  /// the IoU matrix (images with thousands of objects).
-  Matches match_boxes(const Tensor& gt_boxes, const Tensor& boxes, std::int64_t max_matrix = 1 << 24) const;
+  /// The same from gt_boxes [G,4] and boxes [N,4] xyxy, without ever holding more than `max_matrix`
+  /// entries of the IoU matrix (images with thousands of objects).
+  Matches match_boxes(const Tensor& gt_boxes,
+                      const Tensor& boxes,
+                      std::int64_t max_matrix = 1 << 24) const;
 
  private:
   MatcherOptions options_;

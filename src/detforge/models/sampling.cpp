@@ -30,8 +30,10 @@ Tensor to_tensor(const std::vector<std::int64_t>& items, at::Device device) {
 }  // namespace
 
 SampledIndices subsample_labels(const Tensor& labels, const SamplingOptions& options, Rng rng) {
-  DETFORGE_CHECK(options.batch_size >= 0 && options.positive_fraction >= 0.0 && options.positive_fraction <= 1.0,
-                 "cannot sample " + std::to_string(options.batch_size) + " labels with a positive fraction of " +
+  DETFORGE_CHECK(options.batch_size >= 0 && options.positive_fraction >= 0.0 &&
+                     options.positive_fraction <= 1.0,
+                 "cannot sample " + std::to_string(options.batch_size) +
+                     " labels with a positive fraction of " +
                      std::to_string(options.positive_fraction),
                  "use a batch size of at least 0 and a fraction in [0, 1]");
   const Tensor host = labels.to(torch::kCPU, torch::kLong).contiguous();
@@ -45,7 +47,8 @@ SampledIndices subsample_labels(const Tensor& labels, const SamplingOptions& opt
       positive.push_back(i);
     }
   }
-  const auto most = static_cast<std::int64_t>(static_cast<double>(options.batch_size) * options.positive_fraction);
+  const auto most = static_cast<std::int64_t>(static_cast<double>(options.batch_size) *
+                                              options.positive_fraction);
   keep_random(positive, most, rng);
   keep_random(negative, options.batch_size - static_cast<std::int64_t>(positive.size()), rng);
   return {to_tensor(positive, labels.device()), to_tensor(negative, labels.device())};

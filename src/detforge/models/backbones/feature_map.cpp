@@ -4,7 +4,8 @@
 
 namespace detforge {
 
-std::vector<std::size_t> find_features(const std::vector<FeatureSpec>& specs, const std::vector<std::string>& names) {
+std::vector<std::size_t> find_features(const std::vector<FeatureSpec>& specs,
+                                       const std::vector<std::string>& names) {
   std::vector<std::size_t> positions;
   for (const std::string& name : names) {
     std::string known;
@@ -13,7 +14,8 @@ std::vector<std::size_t> find_features(const std::vector<FeatureSpec>& specs, co
       known += (i > 0 ? ", " : "") + specs[i].name;
       position = specs[i].name == name ? i : position;
     }
-    DETFORGE_CHECK(position < specs.size(), "there is no feature map " + name, "choose from " + known);
+    DETFORGE_CHECK(position < specs.size(), "there is no feature map " + name,
+                   "choose from " + known);
     positions.push_back(position);
   }
   return positions;

@@ -8,14 +8,16 @@
 
 namespace detforge {
 
-/// What a backbone promises about one of its outputs; forward() returns the tensors in the same order.
+/// What a backbone promises about one of its outputs; forward() returns the tensors in the same
+/// order.
 struct FeatureSpec {
-  std::string name;           ///< res2..res5 or p2..p6
+  std::string name;  ///< res2..res5 or p2..p6
   std::int64_t channels = 0;
-  std::int64_t stride = 0;    ///< image pixels per feature pixel
+  std::int64_t stride = 0;  ///< image pixels per feature pixel
 };
 
 /// Positions of `names` in `specs`. Throws Error naming what is missing and what there is.
-std::vector<std::size_t> find_features(const std::vector<FeatureSpec>& specs, const std::vector<std::string>& names);
+std::vector<std::size_t> find_features(const std::vector<FeatureSpec>& specs,
+                                       const std::vector<std::string>& names);
 
 }  // namespace detforge

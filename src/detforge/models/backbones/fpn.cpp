@@ -25,7 +25,8 @@ FpnImpl::FpnImpl(ResNet bottom_up, const FpnOptions& options) : fuse_(options.fu
   bottom_up_ = register_module("bottom_up", std::move(bottom_up));
   const std::vector<FeatureSpec>& below = bottom_up_->features();
   inputs_ = find_features(below, options.in_features);
-  DETFORGE_CHECK(!inputs_.empty(), "the feature pyramid has no input maps", "set MODEL.FPN.IN_FEATURES");
+  DETFORGE_CHECK(!inputs_.empty(), "the feature pyramid has no input maps",
+                 "set MODEL.FPN.IN_FEATURES");
   constexpr WeightInit kInit{.kind = WeightInit::Kind::kXavier};
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const FeatureSpec& spec = below[inputs_[i]];
@@ -33,11 +34,18 @@ FpnImpl::FpnImpl(ResNet bottom_up, const FpnOptions& options) : fuse_(options.fu
                    "the stride of " + spec.name + " is not twice the stride of the map before it",
                    "list the maps finest first without gaps, and use RES5_DILATION 1");
     const std::string level = level_of(spec.stride);
-    laterals_.push_back(register_module("fpn_lateral" + level, ConvLayer(ConvLayerOptions{
-        .in_channels = spec.channels, .out_channels = options.out_channels, .norm = options.norm, .init = kInit})));
-    outputs_.push_back(register_module("fpn_output" + level, ConvLayer(ConvLayerOptions{
-        .in_channels = options.out_channels, .out_channels = options.out_channels, .kernel = 3, .padding = 1,
-        .norm = options.norm, .init = kInit})));
+    laterals_.push_back(register_module(
+        "fpn_lateral" + level, ConvLayer(ConvLayerOptions{.in_channels = spec.channels,
+                                                          .out_channels = options.out_channels,
+                                                          .norm = options.norm,
+                                                          .init = kInit})));
+    outputs_.push_back(register_module(
+        "fpn_output" + level, ConvLayer(ConvLayerOptions{.in_channels = options.out_channels,
+                                                         .out_channels = options.out_channels,
+                                                         .kernel = 3,
+                                                         .padding = 1,
+                                                         .norm = options.norm,
+                                                         .init = kInit})));
     features_.push_back({fmt::format("p{}", level), options.out_channels, spec.stride});
   }
   const std::int64_t top_stride = features_.back().stride * 2;
@@ -56,10 +64,13 @@ std::vector<Tensor> FpnImpl::forward(const Tensor& images) {
     }
     maps[i] = outputs_[i]->forward(top_down);
   }
-  maps.push_back(maps.back().slice(2, 0, torch::nullopt, 2).slice(3, 0, torch::nullopt, 2).contiguous());
+  maps.push_back(
+      maps.back().slice(2, 0, torch::nullopt, 2).slice(3, 0, torch::nullopt, 2).contiguous());
   return maps;
 }
 
-std::int64_t FpnImpl::size_divisibility() const { return features_[features_.size() - 2].stride; }
+std::int64_t FpnImpl::size_divisibility() const {
+  return features_[features_.size() - 2].stride;
+}
 
 }  // namespace detforge

@@ -25,26 +25,45 @@ class ResidualBlock : public torch::nn::Module {
       return register_module(name, ConvLayer(options));
     };
     if (o.in_channels != o.out_channels) {
-      shortcut_ = add("shortcut", {.in_channels = o.in_channels, .out_channels = o.out_channels,
-                                   .stride = o.stride, .norm = o.norm});
+      shortcut_ = add("shortcut", {.in_channels = o.in_channels,
+                                   .out_channels = o.out_channels,
+                                   .stride = o.stride,
+                                   .norm = o.norm});
     }
     if (o.is_basic) {
-      convs_.push_back(add("conv1", {.in_channels = o.in_channels, .out_channels = o.out_channels, .kernel = 3,
-                                     .stride = o.stride, .padding = 1, .norm = o.norm,
+      convs_.push_back(add("conv1", {.in_channels = o.in_channels,
+                                     .out_channels = o.out_channels,
+                                     .kernel = 3,
+                                     .stride = o.stride,
+                                     .padding = 1,
+                                     .norm = o.norm,
                                      .activation = Activation::kRelu}));
-      convs_.push_back(add("conv2", {.in_channels = o.out_channels, .out_channels = o.out_channels, .kernel = 3,
-                                     .padding = 1, .norm = o.norm, .activation = Activation::kRelu}));
+      convs_.push_back(add("conv2", {.in_channels = o.out_channels,
+                                     .out_channels = o.out_channels,
+                                     .kernel = 3,
+                                     .padding = 1,
+                                     .norm = o.norm,
+                                     .activation = Activation::kRelu}));
       return;
     }
-    convs_.push_back(add("conv1", {.in_channels = o.in_channels, .out_channels = o.bottleneck_channels,
-                                   .stride = o.stride_in_1x1 ? o.stride : 1, .norm = o.norm,
+    convs_.push_back(add("conv1", {.in_channels = o.in_channels,
+                                   .out_channels = o.bottleneck_channels,
+                                   .stride = o.stride_in_1x1 ? o.stride : 1,
+                                   .norm = o.norm,
                                    .activation = Activation::kRelu}));
-    convs_.push_back(add("conv2", {.in_channels = o.bottleneck_channels, .out_channels = o.bottleneck_channels,
-                                   .kernel = 3, .stride = o.stride_in_1x1 ? 1 : o.stride, .padding = o.dilation,
-                                   .dilation = o.dilation, .groups = o.groups, .norm = o.norm,
+    convs_.push_back(add("conv2", {.in_channels = o.bottleneck_channels,
+                                   .out_channels = o.bottleneck_channels,
+                                   .kernel = 3,
+                                   .stride = o.stride_in_1x1 ? 1 : o.stride,
+                                   .padding = o.dilation,
+                                   .dilation = o.dilation,
+                                   .groups = o.groups,
+                                   .norm = o.norm,
                                    .activation = Activation::kRelu}));
-    convs_.push_back(add("conv3", {.in_channels = o.bottleneck_channels, .out_channels = o.out_channels,
-                                   .norm = o.norm, .activation = Activation::kRelu}));
+    convs_.push_back(add("conv3", {.in_channels = o.bottleneck_channels,
+                                   .out_channels = o.out_channels,
+                                   .norm = o.norm,
+                                   .activation = Activation::kRelu}));
   }
 
   Tensor forward(const Tensor& input) {
@@ -75,18 +94,23 @@ std::array<int, 4> blocks_per_stage(int depth) {
     case 152:
       return {3, 8, 36, 3};
     default:
-      throw Error("there is no ResNet of depth " + std::to_string(depth), "use 18, 34, 50, 101 or 152");
+      throw Error("there is no ResNet of depth " + std::to_string(depth),
+                  "use 18, 34, 50, 101 or 152");
   }
 }
 
 void check(const ResNetOptions& o) {
   DETFORGE_CHECK(o.res5_dilation == 1 || o.res5_dilation == 2,
-                 "res5 dilation " + std::to_string(o.res5_dilation) + " is not possible", "use 1 or 2");
-  DETFORGE_CHECK(o.depth > 34 || (o.res2_out_channels == 64 && o.res5_dilation == 1 && o.num_groups == 1),
-                 "ResNet-" + std::to_string(o.depth) + " is made of basic blocks: it needs 64 res2 channels, no "
-                 "dilation and no groups",
-                 "set RES2_OUT_CHANNELS 64, RES5_DILATION 1 and NUM_GROUPS 1");
-  DETFORGE_CHECK(o.freeze_at >= 0 && o.freeze_at <= 5, "cannot freeze at " + std::to_string(o.freeze_at),
+                 "res5 dilation " + std::to_string(o.res5_dilation) + " is not possible",
+                 "use 1 or 2");
+  DETFORGE_CHECK(
+      o.depth > 34 || (o.res2_out_channels == 64 && o.res5_dilation == 1 && o.num_groups == 1),
+      "ResNet-" + std::to_string(o.depth) +
+          " is made of basic blocks: it needs 64 res2 channels, no "
+          "dilation and no groups",
+      "set RES2_OUT_CHANNELS 64, RES5_DILATION 1 and NUM_GROUPS 1");
+  DETFORGE_CHECK(o.freeze_at >= 0 && o.freeze_at <= 5,
+                 "cannot freeze at " + std::to_string(o.freeze_at),
                  "use 0 (nothing) to 5 (everything)");
 }
 
@@ -105,9 +129,14 @@ ResNetImpl::ResNetImpl(const ResNetOptions& options) {
 
 void ResNetImpl::add_stem(const ResNetOptions& o) {
   auto stem = register_module("stem", std::make_shared<torch::nn::Module>("stem"));
-  stem_ = stem->register_module("conv1", ConvLayer(ConvLayerOptions{
-      .in_channels = 3, .out_channels = o.stem_out_channels, .kernel = 7, .stride = 2, .padding = 3,
-      .norm = norm_of(o, o.freeze_at >= 1), .activation = Activation::kRelu}));
+  stem_ = stem->register_module("conv1",
+                                ConvLayer(ConvLayerOptions{.in_channels = 3,
+                                                           .out_channels = o.stem_out_channels,
+                                                           .kernel = 7,
+                                                           .stride = 2,
+                                                           .padding = 3,
+                                                           .norm = norm_of(o, o.freeze_at >= 1),
+                                                           .activation = Activation::kRelu}));
   if (o.freeze_at >= 1) {
     freeze_parameters(*stem);
   }
@@ -116,7 +145,9 @@ void ResNetImpl::add_stem(const ResNetOptions& o) {
 void ResNetImpl::add_stages(const ResNetOptions& o) {
   const auto counts = blocks_per_stage(o.depth);
   std::vector<FeatureSpec> all;
-  ResidualBlockOptions block{.in_channels = o.stem_out_channels, .groups = o.num_groups, .is_basic = o.depth <= 34,
+  ResidualBlockOptions block{.in_channels = o.stem_out_channels,
+                             .groups = o.num_groups,
+                             .is_basic = o.depth <= 34,
                              .stride_in_1x1 = o.stride_in_1x1};
   std::int64_t stride = 4;
   for (int index = 0; index < 4; ++index) {
@@ -131,14 +162,16 @@ void ResNetImpl::add_stages(const ResNetOptions& o) {
     auto holder = register_module(name, std::make_shared<torch::nn::Module>(name));
     Stage stage;
     for (int i = 0; i < counts[static_cast<std::size_t>(index)]; ++i) {
-      stage.blocks.push_back(holder->register_module(std::to_string(i), std::make_shared<ResidualBlock>(block)));
+      stage.blocks.push_back(
+          holder->register_module(std::to_string(i), std::make_shared<ResidualBlock>(block)));
       block.in_channels = block.out_channels;
       block.stride = 1;
     }
     if (o.freeze_at >= number) {
       freeze_parameters(*holder);
     }
-    stage.is_output = std::find(o.out_features.begin(), o.out_features.end(), name) != o.out_features.end();
+    stage.is_output =
+        std::find(o.out_features.begin(), o.out_features.end(), name) != o.out_features.end();
     stages_.push_back(std::move(stage));
     all.push_back({name, block.out_channels, stride});
   }
@@ -151,7 +184,8 @@ void ResNetImpl::add_stages(const ResNetOptions& o) {
 }
 
 std::vector<Tensor> ResNetImpl::forward(const Tensor& images) {
-  Tensor x = torch::max_pool2d(stem_->forward(images), /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
+  Tensor x =
+      torch::max_pool2d(stem_->forward(images), /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
   std::vector<Tensor> outputs;
   for (const Stage& stage : stages_) {
     for (const auto& block : stage.blocks) {

@@ -11,15 +11,17 @@ namespace detforge {
 class ResidualBlock;
 
 struct ResNetOptions {
-  int depth = 50;                      ///< 18, 34 (basic blocks), 50, 101, 152 (bottlenecks)
+  int depth = 50;  ///< 18, 34 (basic blocks), 50, 101, 152 (bottlenecks)
   NormType norm = NormType::kFrozenBn;
   std::int64_t stem_out_channels = 64;
-  std::int64_t res2_out_channels = 256;  ///< doubles with each stage; must be 64 for depth 18 and 34
-  std::int64_t num_groups = 1;           ///< of the 3x3 convolutions (ResNeXt)
-  std::int64_t width_per_group = 64;     ///< res2's bottleneck width is num_groups * width_per_group
-  bool stride_in_1x1 = true;             ///< stride in the first 1x1 (MSRA weights) or in the 3x3 (torchvision)
-  int res5_dilation = 1;                 ///< 1, or 2: res5 keeps res4's resolution
-  int freeze_at = 2;                     ///< freezes the stem (1) and stages res2.. (2..5); 0: nothing
+  std::int64_t res2_out_channels =
+      256;                            ///< doubles with each stage; must be 64 for depth 18 and 34
+  std::int64_t num_groups = 1;        ///< of the 3x3 convolutions (ResNeXt)
+  std::int64_t width_per_group = 64;  ///< res2's bottleneck width is num_groups * width_per_group
+  bool stride_in_1x1 =
+      true;               ///< stride in the first 1x1 (MSRA weights) or in the 3x3 (torchvision)
+  int res5_dilation = 1;  ///< 1, or 2: res5 keeps res4's resolution
+  int freeze_at = 2;      ///< freezes the stem (1) and stages res2.. (2..5); 0: nothing
   std::vector<std::string> out_features{"res2", "res3", "res4", "res5"};
 };
 

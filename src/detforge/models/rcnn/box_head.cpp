@@ -7,20 +7,29 @@
 
 namespace detforge {
 
-BoxHeadImpl::BoxHeadImpl(const BoxHeadOptions& options, std::int64_t channels, std::int64_t resolution) {
-  DETFORGE_CHECK(options.num_conv >= 0 && options.num_fc >= 0 && options.num_conv + options.num_fc > 0,
-                 "the box head has no layers", "set MODEL.ROI_BOX_HEAD.NUM_FC 2");
+BoxHeadImpl::BoxHeadImpl(const BoxHeadOptions& options,
+                         std::int64_t channels,
+                         std::int64_t resolution) {
+  DETFORGE_CHECK(
+      options.num_conv >= 0 && options.num_fc >= 0 && options.num_conv + options.num_fc > 0,
+      "the box head has no layers", "set MODEL.ROI_BOX_HEAD.NUM_FC 2");
   for (std::int64_t i = 1; i <= options.num_conv; ++i) {
-    convs_.push_back(register_module(fmt::format("conv{}", i), ConvLayer(ConvLayerOptions{
-        .in_channels = channels, .out_channels = options.conv_dim, .kernel = 3, .padding = 1, .norm = options.norm,
-        .activation = Activation::kRelu})));
+    convs_.push_back(register_module(fmt::format("conv{}", i),
+                                     ConvLayer(ConvLayerOptions{.in_channels = channels,
+                                                                .out_channels = options.conv_dim,
+                                                                .kernel = 3,
+                                                                .padding = 1,
+                                                                .norm = options.norm,
+                                                                .activation = Activation::kRelu})));
     channels = options.conv_dim;
   }
   flat_features_ = channels * resolution * resolution;
   out_features_ = flat_features_;
   for (std::int64_t i = 1; i <= options.num_fc; ++i) {
-    fcs_.push_back(register_module(fmt::format("fc{}", i), LinearLayer(LinearLayerOptions{
-        .in_features = out_features_, .out_features = options.fc_dim, .activation = Activation::kRelu})));
+    fcs_.push_back(register_module(
+        fmt::format("fc{}", i), LinearLayer(LinearLayerOptions{.in_features = out_features_,
+                                                               .out_features = options.fc_dim,
+                                                               .activation = Activation::kRelu})));
     out_features_ = options.fc_dim;
   }
 }

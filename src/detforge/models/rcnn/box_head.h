@@ -12,8 +12,9 @@ struct BoxHeadOptions {
   std::int64_t fc_dim = 1024;
 };
 
-/// Convolutions, then fully connected layers, all with ReLU: pooled features [R,C,S,S] -> [R,out_features()].
-/// State names: conv1.*, conv2.*, ..., fc1.*, fc2.*  Ref: Detectron2's FastRCNNConvFCHead.
+/// Convolutions, then fully connected layers, all with ReLU: pooled features [R,C,S,S] ->
+/// [R,out_features()]. State names: conv1.*, conv2.*, ..., fc1.*, fc2.*  Ref: Detectron2's
+/// FastRCNNConvFCHead.
 class BoxHeadImpl : public torch::nn::Module {
  public:
   /// `channels` and `resolution` (height and width) of the pooled features.

@@ -14,10 +14,10 @@ struct FastRcnnOptions {
   std::int64_t num_classes = 80;
   bool class_agnostic_boxes = false;  ///< one box per ROI instead of one per class
   std::array<double, 4> box_weights{10, 10, 5, 5};
-  BoxRegressionOptions box_loss;
+  BoxRegressionOptions box_loss{};
   double box_loss_weight = 1.0;
-  double score_threshold = 0.05;          ///< detections must score more
-  double nms_threshold = 0.5;             ///< IoU within a class
+  double score_threshold = 0.05;  ///< detections must score more
+  double nms_threshold = 0.5;     ///< IoU within a class
   std::int64_t detections_per_image = 100;
 };
 
@@ -45,16 +45,19 @@ class FastRcnnPredictorImpl : public torch::nn::Module {
 };
 TORCH_MODULE(FastRcnnPredictor);
 
-/// loss_cls: mean cross entropy over all ROIs. loss_box_reg: sum over foreground ROIs, of the deltas of their own
-/// class, divided by the number of all ROIs. Both 0, and connected, without ROIs or foreground.
-/// Ref: Girshick, arXiv:1504.08083, Eq. 1; Detectron2's FastRCNNOutputLayers.
-LossMap fast_rcnn_losses(const FastRcnnPredictorImpl::Output& predictions, const std::vector<SampledRois>& rois,
+/// loss_cls: mean cross entropy over all ROIs. loss_box_reg: sum over foreground ROIs, of the
+/// deltas of their own class, divided by the number of all ROIs. Both 0, and connected, without
+/// ROIs or foreground. Ref: Girshick, arXiv:1504.08083, Eq. 1; Detectron2's FastRCNNOutputLayers.
+LossMap fast_rcnn_losses(const FastRcnnPredictorImpl::Output& predictions,
+                         const std::vector<SampledRois>& rois,
                          const FastRcnnOptions& options);
 
-/// Detections of each image: softmax scores above the threshold, boxes decoded and clipped, NMS within each class,
-/// the best detections_per_image by falling score. ROIs with a non-finite prediction are left out.
+/// Detections of each image: softmax scores above the threshold, boxes decoded and clipped, NMS
+/// within each class, the best detections_per_image by falling score. ROIs with a non-finite
+/// prediction are left out.
 std::vector<Detections> fast_rcnn_inference(const FastRcnnPredictorImpl::Output& predictions,
                                             const std::vector<Proposals>& proposals,
-                                            const std::vector<ImageSize>& sizes, const FastRcnnOptions& options);
+                                            const std::vector<ImageSize>& sizes,
+                                            const FastRcnnOptions& options);
 
 }  // namespace detforge

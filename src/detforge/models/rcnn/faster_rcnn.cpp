@@ -11,7 +11,8 @@ namespace detforge {
 FasterRcnn::FasterRcnn(const FasterRcnnOptions& options, std::uint64_t seed)
     : num_classes_(options.roi_heads.output.num_classes) {
   backbone_ = register_module("backbone", Fpn(ResNet(options.resnet), options.fpn));
-  proposal_generator_ = register_module("proposal_generator", Rpn(options.rpn, backbone_->features()));
+  proposal_generator_ =
+      register_module("proposal_generator", Rpn(options.rpn, backbone_->features()));
   roi_heads_ = register_module("roi_heads", RoiHeads(options.roi_heads, backbone_->features()));
   initialize_weights(*this, seed);
 }
@@ -37,10 +38,12 @@ std::vector<Detections> FasterRcnn::predict(const ImageBatch& images) {
 void FasterRcnn::check(const ImageBatch& images) const {
   const Tensor& pixels = images.images;
   DETFORGE_CHECK(pixels.dim() == 4 && pixels.size(1) == 3 && pixels.size(0) == images.count(),
-                 "the image batch is not [N,3,H,W] with one size per image", "make it with the loader's collate step");
+                 "the image batch is not [N,3,H,W] with one size per image",
+                 "make it with the loader's collate step");
   const std::int64_t multiple = size_divisibility();
   DETFORGE_CHECK(pixels.size(2) % multiple == 0 && pixels.size(3) % multiple == 0,
-                 fmt::format("the image batch is {}x{}, not a multiple of {}", pixels.size(2), pixels.size(3), multiple),
+                 fmt::format("the image batch is {}x{}, not a multiple of {}", pixels.size(2),
+                             pixels.size(3), multiple),
                  fmt::format("pad images to multiples of {}", multiple));
 }
 
@@ -48,17 +51,19 @@ void FasterRcnn::check(const ImageBatch& images, const std::vector<Targets>& tar
   check(images);
   const auto count = static_cast<std::size_t>(images.count());
   DETFORGE_CHECK(targets.size() == count && images.rng_keys.size() == count,
-                 fmt::format("{} images come with {} targets and {} random keys", count, targets.size(),
-                             images.rng_keys.size()),
+                 fmt::format("{} images come with {} targets and {} random keys", count,
+                             targets.size(), images.rng_keys.size()),
                  "give each image its targets and a key");
   for (std::size_t i = 0; i < count; ++i) {
     const Tensor& labels = targets[i].labels;
     const bool fits = labels.numel() == 0 || (labels.min().item<std::int64_t>() >= 0 &&
                                               labels.max().item<std::int64_t>() < num_classes_);
-    DETFORGE_CHECK(fits && labels.size(0) == targets[i].boxes.size(0),
-                   fmt::format("targets of image {} have a class outside 0..{}, or not one class per box",
-                               i < images.paths.size() ? images.paths[i] : std::to_string(i), num_classes_ - 1),
-                   "set NUM_CLASSES to the number of the dataset's categories");
+    DETFORGE_CHECK(
+        fits && labels.size(0) == targets[i].boxes.size(0),
+        fmt::format("targets of image {} have a class outside 0..{}, or not one class per box",
+                    i < images.paths.size() ? images.paths[i] : std::to_string(i),
+                    num_classes_ - 1),
+        "set NUM_CLASSES to the number of the dataset's categories");
   }
 }
 

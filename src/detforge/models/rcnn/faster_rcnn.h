@@ -12,10 +12,10 @@ namespace detforge {
 
 /// Every number of the model; the defaults are Detectron2's faster_rcnn_R_50_FPN.
 struct FasterRcnnOptions {
-  ResNetOptions resnet;
-  FpnOptions fpn;
-  RpnOptions rpn;
-  RoiHeadsOptions roi_heads;
+  ResNetOptions resnet{};
+  FpnOptions fpn{};
+  RpnOptions rpn{};
+  RoiHeadsOptions roi_heads{};
 };
 
 /// Faster R-CNN on a feature pyramid. State names: backbone.*, proposal_generator.*, roi_heads.*

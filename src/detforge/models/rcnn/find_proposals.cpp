@@ -17,14 +17,18 @@ struct Candidates {
 };
 
 Candidates select(const Candidates& from, const Tensor& index_or_mask) {
-  const Tensor index =
-      index_or_mask.scalar_type() == torch::kBool ? index_or_mask.nonzero().squeeze(1) : index_or_mask;
-  return {from.boxes.index_select(0, index), from.logits.index_select(0, index), from.levels.index_select(0, index)};
+  const Tensor index = index_or_mask.scalar_type() == torch::kBool
+                           ? index_or_mask.nonzero().squeeze(1)
+                           : index_or_mask;
+  return {from.boxes.index_select(0, index), from.logits.index_select(0, index),
+          from.levels.index_select(0, index)};
 }
 
 // Only the best anchors of each level are decoded.
-Candidates best_of_each_level(const std::vector<LevelPredictions>& levels, std::int64_t image,
-                              const BoxCoder& box_coder, std::int64_t top_k) {
+Candidates best_of_each_level(const std::vector<LevelPredictions>& levels,
+                              std::int64_t image,
+                              const BoxCoder& box_coder,
+                              std::int64_t top_k) {
   std::vector<Tensor> boxes;
   std::vector<Tensor> logits;
   std::vector<Tensor> ids;
@@ -39,8 +43,12 @@ Candidates best_of_each_level(const std::vector<LevelPredictions>& levels, std::
   return {torch::cat(boxes), torch::cat(logits), torch::cat(ids)};
 }
 
-Candidates drop_non_finite(const Candidates& candidates, const ImageBatch& images, std::int64_t image, bool reject) {
-  const Tensor finite = candidates.boxes.isfinite().all(1).logical_and(candidates.logits.isfinite());
+Candidates drop_non_finite(const Candidates& candidates,
+                           const ImageBatch& images,
+                           std::int64_t image,
+                           bool reject) {
+  const Tensor finite =
+      candidates.boxes.isfinite().all(1).logical_and(candidates.logits.isfinite());
   if (finite.all().item<bool>()) {
     return candidates;
   }
@@ -50,8 +58,9 @@ Candidates drop_non_finite(const Candidates& candidates, const ImageBatch& image
                     " RPN proposals have infinite or NaN boxes or scores: training has diverged",
                 "lower SOLVER.BASE_LR, lengthen the warm-up, or clip gradients");
     const auto position = static_cast<std::size_t>(image);
-    error.add_where(position < images.paths.size() ? images.paths[position] : "image " + std::to_string(image) +
-                                                                                  " of the batch");
+    error.add_where(position < images.paths.size()
+                        ? images.paths[position]
+                        : "image " + std::to_string(image) + " of the batch");
     throw error;
   }
   return select(candidates, finite);
@@ -81,8 +90,10 @@ Tensor top_k_indices(const Tensor& scores, std::int64_t k) {
   return torch::tensor(order, torch::kLong).to(scores.device());
 }
 
-std::vector<Proposals> find_top_proposals(const std::vector<LevelPredictions>& levels, const ImageBatch& images,
-                                          const BoxCoder& box_coder, const ProposalOptions& options) {
+std::vector<Proposals> find_top_proposals(const std::vector<LevelPredictions>& levels,
+                                          const ImageBatch& images,
+                                          const BoxCoder& box_coder,
+                                          const ProposalOptions& options) {
   const torch::NoGradGuard no_grad;
   std::vector<Proposals> proposals;
   for (std::int64_t image = 0; image < images.count(); ++image) {
@@ -90,8 +101,8 @@ std::vector<Proposals> find_top_proposals(const std::vector<LevelPredictions>& l
     found = drop_non_finite(found, images, image, options.reject_non_finite);
     found.boxes = clip_boxes(found.boxes, images.sizes[static_cast<std::size_t>(image)]);
     found = select(found, nonempty_boxes(found.boxes, options.min_size));
-    found = select(found, batched_nms(found.boxes, found.logits, found.levels, options.nms_threshold,
-                                      options.post_nms_top_k));
+    found = select(found, batched_nms(found.boxes, found.logits, found.levels,
+                                      options.nms_threshold, options.post_nms_top_k));
     proposals.push_back({found.boxes, found.logits});
   }
   return proposals;

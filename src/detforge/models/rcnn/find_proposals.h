@@ -12,8 +12,8 @@ struct ProposalOptions {
   std::int64_t pre_nms_top_k = 2000;   ///< best anchors kept per level and image
   std::int64_t post_nms_top_k = 1000;  ///< proposals kept per image, over all levels
   double nms_threshold = 0.7;
-  double min_size = 0.0;               ///< narrower or lower boxes are removed, in pixels
-  bool reject_non_finite = false;      ///< true (training): an infinite or NaN prediction is an Error
+  double min_size = 0.0;           ///< narrower or lower boxes are removed, in pixels
+  bool reject_non_finite = false;  ///< true (training): an infinite or NaN prediction is an Error
 };
 
 /// What the RPN head says about every anchor of one level.
@@ -23,13 +23,16 @@ struct LevelPredictions {
   Tensor anchors;  ///< [R,4] f32
 };
 
-/// Indices of the `k` highest of scores [R] f32, falling; ties in index order, NaN first. All if R <= k.
+/// Indices of the `k` highest of scores [R] f32, falling; ties in index order, NaN first. All if R
+/// <= k.
 Tensor top_k_indices(const Tensor& scores, std::int64_t k);
 
-/// Per image: the best anchors of each level, decoded, clipped to the image, without empty boxes, after NMS
-/// within each level, by falling logit. Non-finite predictions are removed, or refused with the image's name.
-/// Ref: Detectron2's find_top_rpn_proposals.
-std::vector<Proposals> find_top_proposals(const std::vector<LevelPredictions>& levels, const ImageBatch& images,
-                                          const BoxCoder& box_coder, const ProposalOptions& options);
+/// Per image: the best anchors of each level, decoded, clipped to the image, without empty boxes,
+/// after NMS within each level, by falling logit. Non-finite predictions are removed, or refused
+/// with the image's name. Ref: Detectron2's find_top_rpn_proposals.
+std::vector<Proposals> find_top_proposals(const std::vector<LevelPredictions>& levels,
+                                          const ImageBatch& images,
+                                          const BoxCoder& box_coder,
+                                          const ProposalOptions& options);
 
 }  // namespace detforge

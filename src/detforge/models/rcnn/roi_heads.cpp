@@ -7,7 +7,8 @@
 namespace detforge {
 namespace {
 
-std::vector<std::int64_t> strides_of(const std::vector<FeatureSpec>& features, const std::vector<std::size_t>& inputs) {
+std::vector<std::int64_t> strides_of(const std::vector<FeatureSpec>& features,
+                                     const std::vector<std::size_t>& inputs) {
   std::vector<std::int64_t> strides;
   for (const std::size_t input : inputs) {
     strides.push_back(features[input].stride);
@@ -23,13 +24,16 @@ RoiHeadsImpl::RoiHeadsImpl(const RoiHeadsOptions& options, const std::vector<Fea
       matcher_(options.matcher),
       pooler_(options.pooler, strides_of(features, inputs_)) {
   const std::int64_t channels = features[inputs_.front()].channels;
-  box_head_ = register_module("box_head", BoxHead(options.box_head, channels, options.pooler.resolution));
-  box_predictor_ =
-      register_module("box_predictor", FastRcnnPredictor(options.output, box_head_->out_features()));
+  box_head_ =
+      register_module("box_head", BoxHead(options.box_head, channels, options.pooler.resolution));
+  box_predictor_ = register_module("box_predictor",
+                                   FastRcnnPredictor(options.output, box_head_->out_features()));
 }
 
-LossMap RoiHeadsImpl::losses(const std::vector<Tensor>& features, const std::vector<Proposals>& proposals,
-                             const ImageBatch& images, const std::vector<Targets>& targets) {
+LossMap RoiHeadsImpl::losses(const std::vector<Tensor>& features,
+                             const std::vector<Proposals>& proposals,
+                             const ImageBatch& images,
+                             const std::vector<Targets>& targets) {
   std::vector<SampledRois> rois;
   std::vector<Tensor> boxes;
   for (std::size_t i = 0; i < proposals.size(); ++i) {
@@ -40,7 +44,8 @@ LossMap RoiHeadsImpl::losses(const std::vector<Tensor>& features, const std::vec
 }
 
 std::vector<Detections> RoiHeadsImpl::predict(const std::vector<Tensor>& features,
-                                              const std::vector<Proposals>& proposals, const ImageBatch& images) {
+                                              const std::vector<Proposals>& proposals,
+                                              const ImageBatch& images) {
   std::vector<Tensor> boxes;
   for (const Proposals& image : proposals) {
     boxes.push_back(image.boxes);
@@ -48,11 +53,13 @@ std::vector<Detections> RoiHeadsImpl::predict(const std::vector<Tensor>& feature
   return fast_rcnn_inference(classify(features, boxes), proposals, images.sizes, options_.output);
 }
 
-SampledRois RoiHeadsImpl::sample_rois(const Tensor& proposal_boxes, const Targets& targets,
+SampledRois RoiHeadsImpl::sample_rois(const Tensor& proposal_boxes,
+                                      const Targets& targets,
                                       std::uint64_t rng_key) const {
   const torch::NoGradGuard no_grad;
   const std::int64_t background = options_.output.num_classes;
-  const Tensor boxes = options_.append_gt ? torch::cat({proposal_boxes, targets.boxes}) : proposal_boxes;
+  const Tensor boxes =
+      options_.append_gt ? torch::cat({proposal_boxes, targets.boxes}) : proposal_boxes;
   const Matches matches = matcher_.match_boxes(targets.boxes, boxes);
   const bool has_gt = targets.boxes.size(0) > 0;
   Tensor labels = torch::full_like(matches.labels, background);

@@ -18,9 +18,9 @@ struct RoiHeadsOptions {
   MatcherOptions matcher{.iou_thresholds = {0.5}, .labels = {0, 1}, .allow_low_quality = false};
   std::int64_t batch_size_per_image = 512;  ///< ROIs sampled per image while training
   double positive_fraction = 0.25;
-  RoiPoolerOptions pooler;
-  BoxHeadOptions box_head;
-  FastRcnnOptions output;
+  RoiPoolerOptions pooler{};
+  BoxHeadOptions box_head{};
+  FastRcnnOptions output{};
 };
 
 /// The second stage of Faster R-CNN: classifies proposals and refines their boxes.
@@ -31,17 +31,24 @@ class RoiHeadsImpl : public torch::nn::Module {
   RoiHeadsImpl(const RoiHeadsOptions& options, const std::vector<FeatureSpec>& features);
 
   /// loss_cls and loss_box_reg over ROIs sampled from proposals.
-  LossMap losses(const std::vector<Tensor>& features, const std::vector<Proposals>& proposals,
-                 const ImageBatch& images, const std::vector<Targets>& targets);
+  LossMap losses(const std::vector<Tensor>& features,
+                 const std::vector<Proposals>& proposals,
+                 const ImageBatch& images,
+                 const std::vector<Targets>& targets);
 
-  std::vector<Detections> predict(const std::vector<Tensor>& features, const std::vector<Proposals>& proposals,
+  std::vector<Detections> predict(const std::vector<Tensor>& features,
+                                  const std::vector<Proposals>& proposals,
                                   const ImageBatch& images);
 
-  /// Matches the proposals of one image (and its ground truth, if append_gt) and samples; foreground first.
-  SampledRois sample_rois(const Tensor& proposal_boxes, const Targets& targets, std::uint64_t rng_key) const;
+  /// Matches the proposals of one image (and its ground truth, if append_gt) and samples;
+  /// foreground first.
+  SampledRois sample_rois(const Tensor& proposal_boxes,
+                          const Targets& targets,
+                          std::uint64_t rng_key) const;
 
   /// Class logits and box deltas of boxes [B_i,4] per image. `features`: all maps of the backbone.
-  FastRcnnPredictorImpl::Output classify(const std::vector<Tensor>& features, const std::vector<Tensor>& boxes);
+  FastRcnnPredictorImpl::Output classify(const std::vector<Tensor>& features,
+                                         const std::vector<Tensor>& boxes);
   const RoiHeadsOptions& options() const { return options_; }
 
  private:

@@ -9,7 +9,8 @@ namespace {
 
 constexpr WeightInit kHeadInit{.kind = WeightInit::Kind::kNormal, .std = 0.01};
 
-std::vector<std::int64_t> strides_of(const std::vector<FeatureSpec>& features, const std::vector<std::size_t>& inputs) {
+std::vector<std::int64_t> strides_of(const std::vector<FeatureSpec>& features,
+                                     const std::vector<std::size_t>& inputs) {
   std::vector<std::int64_t> strides;
   for (const std::size_t input : inputs) {
     strides.push_back(features[input].stride);
@@ -17,11 +18,13 @@ std::vector<std::int64_t> strides_of(const std::vector<FeatureSpec>& features, c
   return strides;
 }
 
-std::int64_t common_channels(const std::vector<FeatureSpec>& features, const std::vector<std::size_t>& inputs) {
+std::int64_t common_channels(const std::vector<FeatureSpec>& features,
+                             const std::vector<std::size_t>& inputs) {
   DETFORGE_CHECK(!inputs.empty(), "the RPN has no feature maps", "set MODEL.RPN.IN_FEATURES");
   for (const std::size_t input : inputs) {
     DETFORGE_CHECK(features[input].channels == features[inputs.front()].channels,
-                   "the RPN's feature maps have different numbers of channels", "choose maps of a feature pyramid");
+                   "the RPN's feature maps have different numbers of channels",
+                   "choose maps of a feature pyramid");
   }
   return features[inputs.front()].channels;
 }
@@ -53,7 +56,8 @@ Tensor concatenate(const std::vector<LevelPredictions>& levels, Member member, s
 }  // namespace
 
 RpnHeadImpl::RpnHeadImpl(const RpnHeadOptions& options) {
-  DETFORGE_CHECK(!options.conv_dims.empty(), "the RPN head has no convolution", "set MODEL.RPN.CONV_DIMS [-1]");
+  DETFORGE_CHECK(!options.conv_dims.empty(), "the RPN head has no convolution",
+                 "set MODEL.RPN.CONV_DIMS [-1]");
   std::int64_t channels = options.in_channels;
   torch::nn::Module* owner = this;
   if (options.conv_dims.size() > 1) {
@@ -62,15 +66,23 @@ RpnHeadImpl::RpnHeadImpl(const RpnHeadOptions& options) {
   for (std::size_t i = 0; i < options.conv_dims.size(); ++i) {
     const std::int64_t out = options.conv_dims[i] == -1 ? channels : options.conv_dims[i];
     const std::string name = owner == this ? "conv" : "conv" + std::to_string(i);
-    convs_.push_back(owner->register_module(name, ConvLayer(ConvLayerOptions{
-        .in_channels = channels, .out_channels = out, .kernel = 3, .padding = 1, .activation = Activation::kRelu,
-        .init = kHeadInit})));
+    convs_.push_back(
+        owner->register_module(name, ConvLayer(ConvLayerOptions{.in_channels = channels,
+                                                                .out_channels = out,
+                                                                .kernel = 3,
+                                                                .padding = 1,
+                                                                .activation = Activation::kRelu,
+                                                                .init = kHeadInit})));
     channels = out;
   }
-  objectness_logits_ = register_module("objectness_logits", ConvLayer(ConvLayerOptions{
-      .in_channels = channels, .out_channels = options.anchors_per_cell, .init = kHeadInit}));
-  anchor_deltas_ = register_module("anchor_deltas", ConvLayer(ConvLayerOptions{
-      .in_channels = channels, .out_channels = options.anchors_per_cell * 4, .init = kHeadInit}));
+  objectness_logits_ = register_module(
+      "objectness_logits",
+      ConvLayer(ConvLayerOptions{
+          .in_channels = channels, .out_channels = options.anchors_per_cell, .init = kHeadInit}));
+  anchor_deltas_ = register_module(
+      "anchor_deltas", ConvLayer(ConvLayerOptions{.in_channels = channels,
+                                                  .out_channels = options.anchors_per_cell * 4,
+                                                  .init = kHeadInit}));
 }
 
 std::vector<RpnHeadImpl::Output> RpnHeadImpl::forward(const std::vector<Tensor>& features) {
@@ -91,9 +103,10 @@ RpnImpl::RpnImpl(const RpnOptions& options, const std::vector<FeatureSpec>& feat
       box_coder_(options.box_weights),
       matcher_(options.matcher) {
   options_.train.reject_non_finite = true;
-  head_ = register_module("rpn_head", RpnHead(RpnHeadOptions{.in_channels = common_channels(features, inputs_),
-                                                 .anchors_per_cell = anchor_generator_.anchors_per_cell(),
-                                                 .conv_dims = options.conv_dims}));
+  head_ = register_module(
+      "rpn_head", RpnHead(RpnHeadOptions{.in_channels = common_channels(features, inputs_),
+                                         .anchors_per_cell = anchor_generator_.anchors_per_cell(),
+                                         .conv_dims = options.conv_dims}));
 }
 
 RpnImpl::Output RpnImpl::forward(const ImageBatch& images, const std::vector<Tensor>& features) {
@@ -111,12 +124,14 @@ RpnImpl::Output RpnImpl::forward(const ImageBatch& images, const std::vector<Ten
                              .deltas = anchors_last(predictions[level].deltas, 4),
                              .anchors = anchors[level].to(maps[level].device())});
   }
-  output.proposals =
-      find_top_proposals(output.levels, images, box_coder_, is_training() ? options_.train : options_.test);
+  output.proposals = find_top_proposals(output.levels, images, box_coder_,
+                                        is_training() ? options_.train : options_.test);
   return output;
 }
 
-AnchorTargets RpnImpl::label_anchors(const Tensor& anchors, const ImageBatch& images, std::size_t index,
+AnchorTargets RpnImpl::label_anchors(const Tensor& anchors,
+                                     const ImageBatch& images,
+                                     std::size_t index,
                                      const Targets& targets) const {
   const Matches matches = matcher_.match_boxes(targets.boxes, anchors);
   Tensor candidates = matches.labels;
@@ -125,9 +140,9 @@ AnchorTargets RpnImpl::label_anchors(const Tensor& anchors, const ImageBatch& im
     candidates = torch::where(inside, candidates, torch::full_like(candidates, -1));
   }
   const SampledIndices sampled = subsample_labels(
-      candidates, options_.sampling,
-      Rng(images.rng_keys.at(index), RngPurpose::kAnchorSampling));
-  AnchorTargets result{.labels = torch::full_like(candidates, -1), .boxes = torch::zeros_like(anchors)};
+      candidates, options_.sampling, Rng(images.rng_keys.at(index), RngPurpose::kAnchorSampling));
+  AnchorTargets result{.labels = torch::full_like(candidates, -1),
+                       .boxes = torch::zeros_like(anchors)};
   result.labels.index_fill_(0, sampled.positive, 1).index_fill_(0, sampled.negative, 0);
   if (targets.boxes.size(0) > 0) {
     result.boxes = targets.boxes.index_select(0, matches.gt_index);
@@ -135,7 +150,9 @@ AnchorTargets RpnImpl::label_anchors(const Tensor& anchors, const ImageBatch& im
   return result;
 }
 
-LossMap RpnImpl::losses(const Output& output, const ImageBatch& images, const std::vector<Targets>& targets) const {
+LossMap RpnImpl::losses(const Output& output,
+                        const ImageBatch& images,
+                        const std::vector<Targets>& targets) const {
   const Tensor anchors = concatenate(output.levels, &LevelPredictions::anchors, 0);
   std::vector<Tensor> labels;
   std::vector<Tensor> gt_boxes;
@@ -157,9 +174,11 @@ LossMap RpnImpl::losses(const Output& output, const ImageBatch& images, const st
        .reference = anchors.index_select(0, positive.remainder(anchors.size(0))),
        .gt_boxes = torch::cat(gt_boxes).index_select(0, positive)},
       box_coder_, options_.box_loss);
-  const double normalizer = static_cast<double>(options_.sampling.batch_size) * static_cast<double>(targets.size());
-  return {{"loss_rpn_cls", cls_loss * (options_.loss_weight / normalizer)},
-          {"loss_rpn_loc", loc_loss * (options_.loss_weight * options_.box_loss_weight / normalizer)}};
+  const double normalizer =
+      static_cast<double>(options_.sampling.batch_size) * static_cast<double>(targets.size());
+  return {
+      {"loss_rpn_cls", cls_loss * (options_.loss_weight / normalizer)},
+      {"loss_rpn_loc", loc_loss * (options_.loss_weight * options_.box_loss_weight / normalizer)}};
 }
 
 }  // namespace detforge

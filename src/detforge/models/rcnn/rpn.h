@@ -21,8 +21,9 @@ struct RpnHeadOptions {
   std::vector<std::int64_t> conv_dims{-1};  ///< channels of each 3x3 convolution; -1: in_channels
 };
 
-/// Objectness and box deltas of every anchor, the same weights on every level: 3x3 convolutions with ReLU, then
-/// two 1x1 convolutions. State names: conv.* (conv.conv0.* ... if several), objectness_logits.*, anchor_deltas.*
+/// Objectness and box deltas of every anchor, the same weights on every level: 3x3 convolutions
+/// with ReLU, then two 1x1 convolutions. State names: conv.* (conv.conv0.* ... if several),
+/// objectness_logits.*, anchor_deltas.*
 class RpnHeadImpl : public torch::nn::Module {
  public:
   explicit RpnHeadImpl(const RpnHeadOptions& options);
@@ -41,13 +42,14 @@ TORCH_MODULE(RpnHead);
 
 struct RpnOptions {
   std::vector<std::string> in_features{"p2", "p3", "p4", "p5", "p6"};
-  AnchorOptions anchors;
+  AnchorOptions anchors{};
   std::vector<std::int64_t> conv_dims{-1};
-  MatcherOptions matcher{.iou_thresholds = {0.3, 0.7}, .labels = {0, -1, 1}, .allow_low_quality = true};
+  MatcherOptions matcher{
+      .iou_thresholds = {0.3, 0.7}, .labels = {0, -1, 1}, .allow_low_quality = true};
   double boundary_threshold = -1;  ///< >= 0: anchors further outside the image are ignored
   SamplingOptions sampling{.batch_size = 256, .positive_fraction = 0.5};
   std::array<double, 4> box_weights{1, 1, 1, 1};
-  BoxRegressionOptions box_loss;
+  BoxRegressionOptions box_loss{};
   double loss_weight = 1.0;      ///< of both losses
   double box_loss_weight = 1.0;  ///< of loss_rpn_loc, on top
   ProposalOptions train{.pre_nms_top_k = 2000, .post_nms_top_k = 1000};
@@ -71,14 +73,19 @@ class RpnImpl : public torch::nn::Module {
     std::vector<LevelPredictions> levels;
     std::vector<Proposals> proposals;  ///< one per image
   };
-  /// `features`: all maps of the backbone, in its order. Uses the train or test options by is_training().
+  /// `features`: all maps of the backbone, in its order. Uses the train or test options by
+  /// is_training().
   Output forward(const ImageBatch& images, const std::vector<Tensor>& features);
 
   /// loss_rpn_cls and loss_rpn_loc, divided by sampling.batch_size * images.
-  LossMap losses(const Output& output, const ImageBatch& images, const std::vector<Targets>& targets) const;
+  LossMap losses(const Output& output,
+                 const ImageBatch& images,
+                 const std::vector<Targets>& targets) const;
 
   /// Labels and sampling of all anchors [R,4] (levels concatenated) of image `index`.
-  AnchorTargets label_anchors(const Tensor& anchors, const ImageBatch& images, std::size_t index,
+  AnchorTargets label_anchors(const Tensor& anchors,
+                              const ImageBatch& images,
+                              std::size_t index,
                               const Targets& targets) const;
   RpnHead& head() { return head_; }
 
