@@ -28,6 +28,8 @@ endif()
 function(detforge_use_torch target)
   target_link_libraries(${target} PUBLIC detforge_torch)
   if(DETFORGE_PCH)
+    # CMake compiles programs with -fPIE, but GCC takes the header only with the -fPIC that it was made with.
+    target_compile_options(${target} PRIVATE -fPIC)
     target_compile_options(${target} PRIVATE -fpch-preprocess)
     target_precompile_headers(${target} REUSE_FROM detforge_pch)
   endif()
