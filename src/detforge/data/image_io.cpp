@@ -1,9 +1,8 @@
 #include "detforge/data/image_io.h"
 
-#include <array>
-#include <cstring>
-#include <filesystem>
+#include <algorithm>
 #include <fstream>
+#include <utility>
 
 #include <fmt/format.h>
 #include <opencv2/imgcodecs.hpp>
