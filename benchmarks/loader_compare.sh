@@ -19,7 +19,7 @@ if [ -z "$folder" ]; then
 fi
 
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
-echo "round  detforge  pillow+numpy  (images/s on one core)"
+echo "round  detforge  pillow+numpy  (images/s of CPU time, one thread)"
 ours=() theirs=()
 for round in $(seq "$rounds"); do
   a=$(taskset -c 0 "$bench" "$folder" "$seconds")
