@@ -16,7 +16,8 @@ using test::Npz;
 using test::ParityCase;
 using test::to_tensor;
 
-// Tolerances: 20 to 50 times the numeric_spread of case.json, relative to values of a few units to a few hundred.
+// Tolerances: 20 to 50 times the numeric_spread of case.json, relative to values of a few units to
+// a few hundred.
 constexpr test::Tolerance kMaps{.rtol = 1e-4, .atol = 2e-3};
 constexpr test::Tolerance kBoxes{.rtol = 1e-5, .atol = 5e-3};
 constexpr test::Tolerance kLogits{.rtol = 1e-4, .atol = 1e-3};
@@ -62,15 +63,18 @@ class FasterRcnnParity : public testing::TestWithParam<ParityCase> {
     if (expected.count(name) == 1) {
       EXPECT_TRUE(expect_close(map, to_tensor(expected.at(name)), kMaps)) << name;
     } else {
-      EXPECT_TRUE(expect_close(map.select(1, 0), to_tensor(expected.at(name + "_c0")), kMaps)) << name;
+      EXPECT_TRUE(expect_close(map.select(1, 0), to_tensor(expected.at(name + "_c0")), kMaps))
+          << name;
     }
   }
 
   void expect_proposals(const Npz& expected, const std::vector<Proposals>& proposals) const {
     for (std::size_t i = 0; i < proposals.size(); ++i) {
-      EXPECT_TRUE(expect_close(proposals[i].boxes, to_tensor(expected.at(fmt::format("proposals{}", i))), kBoxes));
-      EXPECT_TRUE(
-          expect_close(proposals[i].logits, to_tensor(expected.at(fmt::format("proposal_logits{}", i))), kLogits));
+      EXPECT_TRUE(expect_close(proposals[i].boxes,
+                               to_tensor(expected.at(fmt::format("proposals{}", i))), kBoxes));
+      EXPECT_TRUE(expect_close(proposals[i].logits,
+                               to_tensor(expected.at(fmt::format("proposal_logits{}", i))),
+                               kLogits));
     }
   }
 
@@ -100,7 +104,8 @@ TEST_P(FasterRcnnParity, MapsProposalsAndAnchorLabelsEqualDetectron2) {
   for (std::size_t i = 0; i < targets_.size() && expected.count("rpn_gt_labels0") == 1; ++i) {
     const AnchorTargets labels =
         model_->proposal_generator()->label_anchors(torch::cat(anchors), images_, i, targets_[i]);
-    EXPECT_TRUE(expect_close(labels.labels, to_tensor(expected.at(fmt::format("rpn_gt_labels{}", i))), {}));
+    EXPECT_TRUE(
+        expect_close(labels.labels, to_tensor(expected.at(fmt::format("rpn_gt_labels{}", i))), {}));
   }
 }
 
@@ -117,12 +122,15 @@ TEST_P(FasterRcnnParity, SampledRoisAndTheirPredictionsEqualDetectron2) {
     const Tensor order = canonical_order(rois);
     const Tensor labels = rois.labels.index_select(0, order);
     boxes.push_back(rois.boxes.index_select(0, order));
-    EXPECT_TRUE(expect_close(boxes.back(), to_tensor(expected.at(fmt::format("roi_boxes{}", i))), kBoxes));
-    EXPECT_TRUE(expect_close(labels, to_tensor(expected.at(fmt::format("roi_gt_classes{}", i))), {}));
+    EXPECT_TRUE(
+        expect_close(boxes.back(), to_tensor(expected.at(fmt::format("roi_boxes{}", i))), kBoxes));
+    EXPECT_TRUE(
+        expect_close(labels, to_tensor(expected.at(fmt::format("roi_gt_classes{}", i))), {}));
     const auto gt_name = fmt::format("roi_gt_boxes{}", i);
     if (expected.count(gt_name) == 1) {  // zeros for background there
       const Tensor foreground = (labels < background).unsqueeze(1);
-      EXPECT_TRUE(expect_close(rois.gt_boxes.index_select(0, order) * foreground, to_tensor(expected.at(gt_name)), kBoxes));
+      EXPECT_TRUE(expect_close(rois.gt_boxes.index_select(0, order) * foreground,
+                               to_tensor(expected.at(gt_name)), kBoxes));
     }
   }
   const FastRcnnPredictorImpl::Output output = model_->roi_heads()->classify(features, boxes);
@@ -138,7 +146,8 @@ TEST_P(FasterRcnnParity, LossesAndGradientsEqualDetectron2) {
   const Npz gradients = arrays("grads.npz");
   Tensor total = torch::zeros({});
   for (const auto& [name, loss] : model_->losses(images_, targets_)) {
-    EXPECT_TRUE(expect_close(loss.reshape({1}), to_tensor(expected.at("loss/" + name)), {.rtol = 1e-4, .atol = 1e-9}))
+    EXPECT_TRUE(expect_close(loss.reshape({1}), to_tensor(expected.at("loss/" + name)),
+                             {.rtol = 1e-4, .atol = 1e-9}))
         << name;
     total = total + loss;
   }
@@ -181,14 +190,20 @@ TEST_P(FasterRcnnParity, ProposalsAndDetectionsOfInferenceEqualDetectron2) {
   expect_proposals(expected, model_->proposal_generator()->forward(images_, features).proposals);
   const std::vector<Detections> detections = model_->predict(images_);
   for (std::size_t i = 0; i < detections.size(); ++i) {
-    EXPECT_TRUE(expect_close(detections[i].scores, to_tensor(expected.at(fmt::format("det_scores{}", i))),
+    EXPECT_TRUE(expect_close(detections[i].scores,
+                             to_tensor(expected.at(fmt::format("det_scores{}", i))),
                              {.rtol = 1e-4, .atol = 1e-5}));
-    EXPECT_TRUE(expect_close(detections[i].labels, to_tensor(expected.at(fmt::format("det_classes{}", i))), {}));
-    EXPECT_TRUE(expect_close(detections[i].boxes, to_tensor(expected.at(fmt::format("det_boxes{}", i))), kBoxes));
+    EXPECT_TRUE(expect_close(detections[i].labels,
+                             to_tensor(expected.at(fmt::format("det_classes{}", i))), {}));
+    EXPECT_TRUE(expect_close(detections[i].boxes,
+                             to_tensor(expected.at(fmt::format("det_boxes{}", i))), kBoxes));
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, FasterRcnnParity, testing::ValuesIn(test::parity_cases(is_detectron2_case)), test_name);
+INSTANTIATE_TEST_SUITE_P(Cases,
+                         FasterRcnnParity,
+                         testing::ValuesIn(test::parity_cases(is_detectron2_case)),
+                         test_name);
 
 }  // namespace
 }  // namespace detforge

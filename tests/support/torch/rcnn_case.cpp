@@ -16,19 +16,29 @@ using Setter = std::function<void(FasterRcnnOptions&, const Json&)>;
 const std::map<std::string, Setter>& setters() {
   static const std::map<std::string, Setter> table{
       {"MODEL.RESNETS.DEPTH", [](auto& o, const Json& v) { o.resnet.depth = v; }},
-      {"MODEL.RESNETS.STEM_OUT_CHANNELS", [](auto& o, const Json& v) { o.resnet.stem_out_channels = v; }},
-      {"MODEL.RESNETS.WIDTH_PER_GROUP", [](auto& o, const Json& v) { o.resnet.width_per_group = v; }},
-      {"MODEL.RESNETS.RES2_OUT_CHANNELS", [](auto& o, const Json& v) { o.resnet.res2_out_channels = v; }},
+      {"MODEL.RESNETS.STEM_OUT_CHANNELS",
+       [](auto& o, const Json& v) { o.resnet.stem_out_channels = v; }},
+      {"MODEL.RESNETS.WIDTH_PER_GROUP",
+       [](auto& o, const Json& v) { o.resnet.width_per_group = v; }},
+      {"MODEL.RESNETS.RES2_OUT_CHANNELS",
+       [](auto& o, const Json& v) { o.resnet.res2_out_channels = v; }},
       {"MODEL.BACKBONE.FREEZE_AT", [](auto& o, const Json& v) { o.resnet.freeze_at = v; }},
       {"MODEL.FPN.OUT_CHANNELS", [](auto& o, const Json& v) { o.fpn.out_channels = v; }},
-      {"MODEL.ROI_BOX_HEAD.FC_DIM", [](auto& o, const Json& v) { o.roi_heads.box_head.fc_dim = v; }},
-      {"MODEL.ROI_HEADS.NUM_CLASSES", [](auto& o, const Json& v) { o.roi_heads.output.num_classes = v; }},
-      {"MODEL.RPN.BATCH_SIZE_PER_IMAGE", [](auto& o, const Json& v) { o.rpn.sampling.batch_size = v; }},
-      {"MODEL.ROI_HEADS.BATCH_SIZE_PER_IMAGE", [](auto& o, const Json& v) { o.roi_heads.batch_size_per_image = v; }},
-      {"MODEL.RPN.PRE_NMS_TOPK_TRAIN", [](auto& o, const Json& v) { o.rpn.train.pre_nms_top_k = v; }},
-      {"MODEL.RPN.POST_NMS_TOPK_TRAIN", [](auto& o, const Json& v) { o.rpn.train.post_nms_top_k = v; }},
+      {"MODEL.ROI_BOX_HEAD.FC_DIM",
+       [](auto& o, const Json& v) { o.roi_heads.box_head.fc_dim = v; }},
+      {"MODEL.ROI_HEADS.NUM_CLASSES",
+       [](auto& o, const Json& v) { o.roi_heads.output.num_classes = v; }},
+      {"MODEL.RPN.BATCH_SIZE_PER_IMAGE",
+       [](auto& o, const Json& v) { o.rpn.sampling.batch_size = v; }},
+      {"MODEL.ROI_HEADS.BATCH_SIZE_PER_IMAGE",
+       [](auto& o, const Json& v) { o.roi_heads.batch_size_per_image = v; }},
+      {"MODEL.RPN.PRE_NMS_TOPK_TRAIN",
+       [](auto& o, const Json& v) { o.rpn.train.pre_nms_top_k = v; }},
+      {"MODEL.RPN.POST_NMS_TOPK_TRAIN",
+       [](auto& o, const Json& v) { o.rpn.train.post_nms_top_k = v; }},
       {"MODEL.RPN.PRE_NMS_TOPK_TEST", [](auto& o, const Json& v) { o.rpn.test.pre_nms_top_k = v; }},
-      {"MODEL.RPN.POST_NMS_TOPK_TEST", [](auto& o, const Json& v) { o.rpn.test.post_nms_top_k = v; }},
+      {"MODEL.RPN.POST_NMS_TOPK_TEST",
+       [](auto& o, const Json& v) { o.rpn.test.post_nms_top_k = v; }},
       {"MODEL.DEVICE", [](auto&, const Json&) {}},
       {"MODEL.WEIGHTS", [](auto&, const Json&) {}},
   };
@@ -56,7 +66,8 @@ void load_npz(const std::filesystem::path& path, FasterRcnn& model) {
     DETFORGE_CHECK(weights.count(name) == 1, path.string() + " has no " + name, "");
     tensor.copy_(to_tensor(weights.at(name)));
   }
-  DETFORGE_CHECK(weights.size() == state.size(), path.string() + " has entries that the model lacks", "");
+  DETFORGE_CHECK(weights.size() == state.size(),
+                 path.string() + " has entries that the model lacks", "");
 }
 
 void load_formula(const Json& description, FasterRcnn& model) {
@@ -68,7 +79,9 @@ void load_formula(const Json& description, FasterRcnn& model) {
   }
 }
 
-std::int64_t round_up(std::int64_t value) { return (value + 31) / 32 * 32; }
+std::int64_t round_up(std::int64_t value) {
+  return (value + 31) / 32 * 32;
+}
 
 }  // namespace
 
@@ -84,7 +97,8 @@ FasterRcnnOptions rcnn_case_options(const Json& description) {
   }
   for (const auto& [key, value] : description.at("config_overrides").items()) {
     const auto setter = setters().find(key);
-    DETFORGE_CHECK(setter != setters().end(), "override " + key + " of a parity case is not handled",
+    DETFORGE_CHECK(setter != setters().end(),
+                   "override " + key + " of a parity case is not handled",
                    "extend tests/support/torch/rcnn_case.cpp");
     setter->second(options, value);
   }
@@ -149,12 +163,14 @@ std::map<std::string, Tensor> state_of(const torch::nn::Module& model) {
   return state;
 }
 
-Tensor formula_values(const std::string& name, std::uint64_t seed, double low, double high, at::IntArrayRef shape) {
+Tensor formula_values(
+    const std::string& name, std::uint64_t seed, double low, double high, at::IntArrayRef shape) {
   Tensor values = torch::empty(shape, torch::kFloat);
   float* out = values.data_ptr<float>();
   const std::uint64_t start = fnv1a64(name) + seed * 0x632BE59BD9B4E019ULL;
   for (std::int64_t i = 0; i < values.numel(); ++i) {
-    const std::uint64_t z = mix(start + (static_cast<std::uint64_t>(i) + 1) * 0x9E3779B97F4A7C15ULL);
+    const std::uint64_t z =
+        mix(start + (static_cast<std::uint64_t>(i) + 1) * 0x9E3779B97F4A7C15ULL);
     out[i] = static_cast<float>(low + (high - low) * (static_cast<double>(z >> 40) / 16777216.0));
   }
   return values;

@@ -12,14 +12,15 @@ namespace detforge::test {
 /// True for parity cases of Detectron2's Faster R-CNN with box heads only (by base_config).
 bool is_faster_rcnn_case(const nlohmann::json& description);
 
-/// The options that a case's base_config and config_overrides mean. Throws Error on an override that it does not
-/// know, so that no case is compared with the wrong model.
+/// The options that a case's base_config and config_overrides mean. Throws Error on an override
+/// that it does not know, so that no case is compared with the wrong model.
 FasterRcnnOptions rcnn_case_options(const nlohmann::json& description);
 
 /// The case's model with the case's weights (weights.npz, or the README's formula).
 std::unique_ptr<FasterRcnn> rcnn_case_model(const ParityCase& parity_case);
 
-/// inputs.npz as the network sees it: normalised with Detectron2's BGR mean, padded to multiples of 32.
+/// inputs.npz as the network sees it: normalised with Detectron2's BGR mean, padded to multiples
+/// of 32.
 ImageBatch rcnn_case_images(const Npz& inputs);
 std::vector<Targets> rcnn_case_targets(const Npz& inputs);
 
@@ -27,6 +28,7 @@ std::vector<Targets> rcnn_case_targets(const Npz& inputs);
 std::map<std::string, Tensor> state_of(const torch::nn::Module& model);
 
 /// The values that the formula of shared/parity/README.md gives the state dict entry `name`.
-Tensor formula_values(const std::string& name, std::uint64_t seed, double low, double high, at::IntArrayRef shape);
+Tensor formula_values(
+    const std::string& name, std::uint64_t seed, double low, double high, at::IntArrayRef shape);
 
 }  // namespace detforge::test
