@@ -95,6 +95,6 @@ function(detforge_register_suites target)
     add_test(NAME ${target}.${plain} COMMAND ${target} --gtest_filter=${suite}.* --gtest_brief=1
              WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
     set_tests_properties(${target}.${plain} PROPERTIES LABELS ${label} TIMEOUT 600
-      ENVIRONMENT "DETFORGE_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/detforge")
+      ENVIRONMENT "DETFORGE_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/detforge;OMP_WAIT_POLICY=passive")
   endforeach()
 endfunction()

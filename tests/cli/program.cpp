@@ -35,15 +35,12 @@ std::filesystem::path program_path() {
   return path != nullptr ? path : "";
 }
 
-ProgramResult run_program(const std::filesystem::path& program,
-                          const std::vector<std::string>& arguments,
-                          const std::filesystem::path& folder,
-                          const std::vector<std::string>& environment) {
-  const TemporaryFolder output;
-  const std::string out_file = (output / "out").string(), err_file = (output / "err").string();
+pid_t start_program(const std::filesystem::path& program,
+                    const std::vector<std::string>& arguments,
+                    const ProgramPlace& place) {
   std::vector<std::string> words = {program.string()};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<std::string> variables = environment;
+  std::vector<std::string> variables = place.environment;
   for (char** variable = ::environ; *variable != nullptr; ++variable) {
     variables.emplace_back(*variable);
   }
@@ -51,17 +48,28 @@ ProgramResult run_program(const std::filesystem::path& program,
   const pid_t child = ::fork();
   DETFORGE_CHECK(child >= 0, "cannot fork", "");
   if (child == 0) {
-    redirect(STDOUT_FILENO, out_file);
-    redirect(STDERR_FILENO, err_file);
-    if (::chdir(folder.c_str()) == 0) {
+    redirect(STDOUT_FILENO, place.out_file);
+    redirect(STDERR_FILENO, place.err_file);
+    if (::chdir(place.folder.c_str()) == 0) {
       ::execve(program.c_str(), argv.data(), envp.data());
     }
     ::_exit(127);
   }
+  return child;
+}
+
+ProgramResult run_program(const std::filesystem::path& program,
+                          const std::vector<std::string>& arguments,
+                          const std::filesystem::path& folder,
+                          const std::vector<std::string>& environment) {
+  const TemporaryFolder output;
+  const ProgramPlace place{.folder = folder, .environment = environment, .out_file = (output / "out").string(),
+                           .err_file = (output / "err").string()};
+  const pid_t child = start_program(program, arguments, place);
   int status = 0;
   ::waitpid(child, &status, 0);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), files::read(out_file),
-          files::read(err_file)};
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), files::read(place.out_file),
+          files::read(place.err_file)};
 }
 
 }  // namespace detforge::test

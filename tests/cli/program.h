@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include <sys/types.h>
+
 namespace detforge::test {
 
 struct ProgramResult {
@@ -14,6 +16,18 @@ struct ProgramResult {
 
 /// $DETFORGE_BIN, the program under test (ctest sets it). Empty if not set.
 std::filesystem::path program_path();
+
+/// Where a program runs and what becomes of its output.
+struct ProgramPlace {
+  std::filesystem::path folder = std::filesystem::current_path();
+  std::vector<std::string> environment = {};  ///< NAME=VALUE words added to this process's
+  std::string out_file = "/dev/null", err_file = "/dev/null";
+};
+
+/// Starts `program` and returns its process id: wait for it, or kill it.
+pid_t start_program(const std::filesystem::path& program,
+                    const std::vector<std::string>& arguments,
+                    const ProgramPlace& place);
 
 /// Runs `program` with `arguments` in `folder` and waits. `environment` has NAME=VALUE words that
 /// are added to this process's.

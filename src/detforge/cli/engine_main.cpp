@@ -2,6 +2,7 @@
 
 #include "detforge/cli/commands.h"
 #include "detforge/cli/report_errors.h"
+#include "detforge/core/allocator.h"
 #include "detforge/core/error.h"
 
 namespace {
@@ -55,6 +56,7 @@ struct Run {
 }  // namespace
 
 int main(int argc, char** argv) {
+  configure_malloc();
   return report_errors([&] {
     const auto command = parse_command_line(argc, argv);
     return command ? std::visit(Run{}, *command) : 0;

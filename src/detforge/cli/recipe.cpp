@@ -14,7 +14,9 @@ Config load_recipe(const RecipeOptions& options) {
   if (std::filesystem::is_directory(file)) {
     file /= "config.yaml";
   }
-  Config config = load_config(file, options.overrides);
+  Config config = options.text.empty()
+                      ? load_config(file, options.overrides)
+                      : load_config_text(options.text, options.file, options.overrides);
   if (!options.weights.empty()) {
     config.model.weights = options.weights;
   }

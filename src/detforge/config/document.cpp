@@ -26,15 +26,14 @@ std::string place_of(const fs::path& file, const YAML::Mark& mark) {
   return file.string() + ":" + std::to_string(mark.line + 1);
 }
 
-YAML::Node load_yaml(const fs::path& file) {
+/// `file` is for messages.
+YAML::Node parse_yaml(const std::string& text, const fs::path& file) {
   std::vector<YAML::Node> documents;
   try {
-    documents = YAML::LoadAll(files::read(file));
+    documents = YAML::LoadAll(text);
   } catch (const YAML::Exception& e) {
     throw usage_error("not valid YAML: " + e.msg, "check indentation, colons and quotes",
                       place_of(file, e.mark));
-  } catch (const Error& e) {
-    throw usage_error(e.message(), e.fix(), e.where());
   }
   if (documents.empty() || (documents.size() == 1 && documents[0].IsNull())) {
     return YAML::Node(YAML::NodeType::Map);
@@ -44,6 +43,16 @@ YAML::Node load_yaml(const fs::path& file) {
                       "see configs/ for examples", file.string());
   }
   return documents[0];
+}
+
+YAML::Node load_yaml(const fs::path& file) {
+  std::string text;
+  try {
+    text = files::read(file);
+  } catch (const Error& e) {
+    throw usage_error(e.message(), e.fix(), e.where());
+  }
+  return parse_yaml(text, file);
 }
 
 /// Collects the leaves of one map. `prefix` is "" or ends with a dot.
@@ -120,6 +129,12 @@ Entry entry_of_words(const std::string& key, const std::string& value) {
 std::vector<Entry> read_entries(const fs::path& file) {
   std::vector<fs::path> open_files;
   return read_chain(file, open_files);
+}
+
+std::vector<Entry> entries_of_text(const std::string& text, const fs::path& name) {
+  std::vector<Entry> entries;
+  flatten(parse_yaml(text, name), "", name, entries);
+  return entries;
 }
 
 std::vector<Entry> entries_of_words(const std::vector<std::string>& words) {

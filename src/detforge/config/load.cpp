@@ -27,16 +27,9 @@ void apply(const config::Entry& entry, Config& out) {
   }
 }
 
-}  // namespace
-
-Config load_config(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
-  std::vector<config::Entry> entries;
-  if (!file.empty()) {
-    entries = config::read_entries(file);
-  }
+Config build(std::vector<config::Entry> entries, const std::vector<std::string>& overrides) {
   const auto words = config::entries_of_words(overrides);
   entries.insert(entries.end(), words.begin(), words.end());
-
   Config result;
   std::map<std::string, std::string> places;
   for (const config::Entry& entry : entries) {
@@ -48,6 +41,18 @@ Config load_config(const std::filesystem::path& file, const std::vector<std::str
     return place == places.end() ? std::string() : place->second;
   });
   return result;
+}
+
+}  // namespace
+
+Config load_config(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
+  return build(file.empty() ? std::vector<config::Entry>{} : config::read_entries(file), overrides);
+}
+
+Config load_config_text(const std::string& text,
+                        const std::string& name,
+                        const std::vector<std::string>& overrides) {
+  return build(config::entries_of_text(text, name), overrides);
 }
 
 std::vector<std::string> config_warnings(const Config& config) {

@@ -17,6 +17,11 @@ namespace detforge {
 Config load_config(const std::filesystem::path& file,
                    const std::vector<std::string>& overrides = {});
 
+/// The same for the text of an effective config (to_yaml) that was stored in `name`, a checkpoint.
+Config load_config_text(const std::string& text,
+                        const std::string& name,
+                        const std::vector<std::string>& overrides = {});
+
 /// What is allowed but probably not meant, one sentence each.
 std::vector<std::string> config_warnings(const Config& config);
 

@@ -5,6 +5,7 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/ops/work_meter.h"
 
 namespace detforge {
 namespace {
@@ -46,6 +47,14 @@ Tensor activate_(Tensor output, Activation activation, double leaky_slope) {
   throw Error("unknown activation", "use one of enum Activation");
 }
 
+/// `macs_per_output`: multiply-adds behind each output value.
+void meter(const Tensor& output, std::int64_t macs_per_output, const Tensor& input, const Tensor& weight) {
+  WorkMeter::add({.macs = static_cast<double>(output.numel()) * static_cast<double>(macs_per_output),
+                  .output_bytes = static_cast<double>(output.nbytes()),
+                  .trains_weight = weight.requires_grad(),
+                  .needs_input_gradient = input.requires_grad()});
+}
+
 std::int64_t conv_size(std::int64_t size,
                        std::int64_t kernel,
                        const Conv2dOptions& o,
@@ -77,6 +86,7 @@ Tensor conv2d(const Tensor& input,
     output = at::conv2d(input, weight, bias, options.stride, options.padding, options.dilation,
                         options.groups);
   }
+  meter(output, weight[0].numel(), input, weight);
   if (residual.defined()) {
     DETFORGE_CHECK(residual.sizes() == output.sizes(),
                    "the residual and the convolution's output differ in shape",
@@ -101,6 +111,8 @@ Tensor conv_transpose2d(const Tensor& input,
     output = at::conv_transpose2d(input, weight, bias, options.stride, options.padding, {0, 0},
                                   options.groups, options.dilation);
   }
+  // Each input value meets weight.size(1) * kernel area weights.
+  meter(output, output.numel() == 0 ? 0 : input.numel() * weight[0].numel() / output.numel(), input, weight);
   return activate_(output, options.activation, options.leaky_slope);
 }
 
@@ -111,7 +123,9 @@ Tensor linear(const Tensor& input,
   DETFORGE_CHECK(input.dim() == 2 && weight.dim() == 2 && input.size(1) == weight.size(1),
                  "linear needs input [N,In] and weight [Out,In] of the same In",
                  "flatten the features, and check that the layer was made for them");
-  return activate_(at::linear(input, weight, bias), activation, 0.0);
+  Tensor output = at::linear(input, weight, bias);
+  meter(output, weight.size(1), input, weight);
+  return activate_(std::move(output), activation, 0.0);
 }
 
 }  // namespace detforge

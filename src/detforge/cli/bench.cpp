@@ -1,0 +1,179 @@
+#include <algorithm>
+#include <functional>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <torch/types.h>
+
+#include "detforge/cli/bench_ops.h"
+#include "detforge/cli/build.h"
+#include "detforge/cli/commands.h"
+#include "detforge/cli/made_up_batch.h"
+#include "detforge/cli/recipe.h"
+#include "detforge/cli/threads.h"
+#include "detforge/core/allocator.h"
+#include "detforge/core/error.h"
+#include "detforge/core/files.h"
+#include "detforge/core/fma_peak.h"
+#include "detforge/core/timer.h"
+#include "detforge/distributed/single/single_process.h"
+#include "detforge/ops/work_meter.h"
+#include "detforge/train/step.h"
+
+namespace detforge {
+namespace {
+
+constexpr std::int64_t kObjects = 8;  // per made-up image, as benchmarks/peers
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// Median seconds of each phase over the measured iterations.
+struct Phases {
+  std::vector<double> data, forward, backward, optimizer, total;
+};
+
+double peak_rss_gib() { return static_cast<double>(peak_rss_bytes()) / (1 << 30); }
+
+/// What a bench prints, and writes for benchmarks/compare.sh.
+void report(const BenchArguments& arguments, int threads, double seconds, nlohmann::ordered_json more) {
+  const double images_per_s = static_cast<double>(arguments.batch) / seconds;
+  fmt::print("{:<16} {:.3f}\n{:<16} {:.4f}\n", "images/s", images_per_s, "s/iteration", seconds);
+  nlohmann::ordered_json out{{"program", "detforge " DETFORGE_VERSION}, {"task", arguments.task},
+                             {"size", fmt::format("{}x{}", arguments.size.height, arguments.size.width)},
+                             {"batch", arguments.batch}, {"threads", threads}, {"seconds_per_step", seconds},
+                             {"images_per_s", images_per_s},
+                             {"peak_rss_mib", peak_rss_bytes() / (1 << 20)}};
+  for (const auto& [name, value] : more.items()) {
+    if (value.is_number_float()) {
+      fmt::print("{:<16} {:.4f}\n", name, value.get<double>());
+    } else {
+      fmt::print("{:<16} {}\n", name, value.is_string() ? value.get<std::string>() : value.dump());
+    }
+    out[name] = value;
+  }
+  fmt::print("{:<16} {:.2f} GiB\n", "peak RSS", peak_rss_gib());
+  if (!arguments.json.empty()) {
+    files::write_atomic(arguments.json, out.dump() + "\n");
+  }
+}
+
+nlohmann::ordered_json arithmetic(double flop, double seconds, int threads) {
+  const double peak = measure_fma_peak_gflops(threads);
+  const double rate = flop / seconds / 1e9;
+  return {{"GFLOP/step", flop / 1e9}, {"GFLOP/s", rate}, {"peak GFLOP/s", peak},
+          {"% of peak", 100 * rate / peak}};
+}
+
+Config bench_config(const BenchArguments& arguments) {
+  return load_recipe({.file = arguments.config, .overrides = arguments.overrides, .data = arguments.data});
+}
+
+/// Calls `iteration` once to warm up, then `iters` times.
+void measure(std::int64_t iters, const std::function<void(bool measured)>& iteration) {
+  iteration(false);
+  for (std::int64_t i = 0; i < iters; ++i) {
+    iteration(true);
+  }
+}
+
+int bench_train(const BenchArguments& arguments, int threads) {
+  const Config config = bench_config(arguments);
+  const auto detector = build_detector(config);
+  detector->train();
+  Sgd optimizer(*detector, sgd_options(config.solver));
+  SingleProcess communicator;
+  const auto samples = made_up_samples(arguments.size, arguments.batch, kObjects, config.model.roi_heads.num_classes);
+  constexpr double kRate = 1e-4;  // small: weights stay plausible for any number of iterations
+  Phases phases;
+  double macs = 0;
+  measure(arguments.iters, [&](bool measured) {
+    const Timer timer;
+    const Batch batch = collate(samples, collate_options(config));
+    const double data_s = timer.elapsed_s();
+    const WorkMeter meter;
+    const StepResult step = train_step(*detector, optimizer, communicator, batch, kRate);
+    DETFORGE_CHECK(step.updated(), "the benchmark's step was not finite: " + step.nonfinite, "report this");
+    macs = meter.forward_macs() + meter.backward_macs();
+    if (measured) {
+      phases.data.push_back(data_s);
+      phases.forward.push_back(step.forward_s);
+      phases.backward.push_back(step.backward_s);
+      phases.optimizer.push_back(step.optimizer_s);
+      phases.total.push_back(timer.elapsed_s());
+    }
+  });
+  const double seconds = median(phases.total);
+  nlohmann::ordered_json more{{"data s", median(phases.data)}, {"forward s", median(phases.forward)},
+                              {"backward s", median(phases.backward)}, {"optimizer s", median(phases.optimizer)}};
+  more.update(arithmetic(2 * macs, seconds, threads));
+  report(arguments, threads, seconds, more);
+  return 0;
+}
+
+int bench_eval(const BenchArguments& arguments, int threads) {
+  const Config config = bench_config(arguments);
+  const auto detector = build_detector(config);
+  detector->eval();
+  const torch::NoGradGuard no_grad;
+  const Batch batch = collate(made_up_samples(arguments.size, arguments.batch, kObjects,
+                                              config.model.roi_heads.num_classes), collate_options(config));
+  std::vector<double> total;
+  double macs = 0;
+  measure(arguments.iters, [&](bool measured) {
+    const Timer timer;
+    const WorkMeter meter;
+    detector->predict(batch.images);
+    macs = meter.forward_macs();
+    if (measured) {
+      total.push_back(timer.elapsed_s());
+    }
+  });
+  report(arguments, threads, median(total), arithmetic(2 * macs, median(total), threads));
+  return 0;
+}
+
+int bench_data(BenchArguments arguments, int threads) {
+  const Config config = bench_config(arguments);
+  const CocoDataset dataset(train_dataset_options(config));
+  const TransformPipeline transforms(train_transform_options(config.input));
+  TrainLoader loader(dataset, transforms, train_loader_options(config));
+  arguments.batch = config.solver.ims_per_batch;
+  std::vector<double> total;
+  measure(arguments.iters, [&](bool measured) {
+    const Timer timer;
+    loader.next();
+    if (measured) {
+      total.push_back(timer.elapsed_s());
+    }
+  });
+  // Prefetched batches come at once and the wait is in the others: only the mean says the rate.
+  double sum = 0;
+  for (const double s : total) {
+    sum += s;
+  }
+  report(arguments, threads, sum / static_cast<double>(total.size()),
+         {{"loader threads", config.dataloader.num_workers}});
+  return 0;
+}
+
+}  // namespace
+
+int run_bench(const BenchArguments& arguments) {
+  const int threads = configure_threads(arguments.threads);
+  if (arguments.task == "train") {
+    return bench_train(arguments, threads);
+  }
+  if (arguments.task == "eval") {
+    return bench_eval(arguments, threads);
+  }
+  if (arguments.task == "data") {
+    return bench_data(arguments, threads);
+  }
+  return bench_ops(threads);
+}
+
+}  // namespace detforge

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <memory>
+
+#include "detforge/config/config.h"
+#include "detforge/data/loader.h"
+#include "detforge/models/detector.h"
+#include "detforge/models/rcnn/faster_rcnn.h"
+#include "detforge/train/checkpoint.h"
+#include "detforge/train/lr_schedule.h"
+#include "detforge/train/optimizer.h"
+
+/// From a config to the objects of a run: the only place where config keys become Options.
+namespace detforge {
+
+/// build_detector.cpp
+FasterRcnnOptions faster_rcnn_options(const Config& config);
+/// The model with weights from SEED; MODEL.WEIGHTS is not loaded here.
+std::shared_ptr<Detector> build_detector(const Config& config);
+
+/// build_data.cpp
+CocoDatasetOptions train_dataset_options(const Config& config);
+CocoDatasetOptions test_dataset_options(const Config& config);
+TransformPipeline::Options train_transform_options(const InputConfig& input);
+TransformPipeline::Options test_transform_options(const InputConfig& input);
+CollateOptions collate_options(const Config& config);
+LoaderOptions train_loader_options(const Config& config);
+LoaderOptions test_loader_options(const Config& config);
+
+/// build_training.cpp
+LrSchedule build_schedule(const SolverConfig& solver);
+SgdOptions sgd_options(const SolverConfig& solver);
+/// What a checkpoint says about this run: classes, preprocessing, config, version.
+CheckpointContext checkpoint_context(const Config& config, const CocoDataset& dataset);
+/// Throws Error (usage) if MODEL.ROI_HEADS.NUM_CLASSES is not the dataset's number of classes.
+void check_class_count(const Config& config, const CocoDataset& dataset);
+
+}  // namespace detforge

@@ -1,0 +1,136 @@
+#include <array>
+#include <cstdint>
+
+#include "detforge/cli/build.h"
+#include "detforge/core/error.h"
+#include "detforge/models/rcnn/faster_rcnn.h"
+
+// The detector as one nested expression per part: reading this file replaces reading the config.
+namespace detforge {
+namespace {
+
+NormType norm_type(const std::string& name) {
+  if (name.empty()) {
+    return NormType::kNone;
+  }
+  if (name == "FrozenBN") {
+    return NormType::kFrozenBn;
+  }
+  return name == "BN" ? NormType::kBn : NormType::kGn;  // the schema admits no other
+}
+
+BoxLossType box_loss_type(const std::string& name) {
+  if (name == "smooth_l1") {
+    return BoxLossType::kSmoothL1;
+  }
+  if (name == "giou") {
+    return BoxLossType::kGiou;
+  }
+  return name == "diou" ? BoxLossType::kDiou : BoxLossType::kCiou;
+}
+
+std::array<double, 4> four(const Numbers& numbers) {
+  return {numbers.at(0), numbers.at(1), numbers.at(2), numbers.at(3)};
+}
+
+ResNetOptions resnet_options(const ModelConfig& model) {
+  return {
+      .depth = static_cast<int>(model.resnets.depth),
+      .norm = norm_type(model.resnets.norm),
+      .stem_out_channels = model.resnets.stem_out_channels,
+      .res2_out_channels = model.resnets.res2_out_channels,
+      .num_groups = model.resnets.num_groups,
+      .width_per_group = model.resnets.width_per_group,
+      .stride_in_1x1 = model.resnets.stride_in_1x1,
+      .res5_dilation = static_cast<int>(model.resnets.res5_dilation),
+      .freeze_at = static_cast<int>(model.backbone.freeze_at),
+      .out_features = model.resnets.out_features,
+  };
+}
+
+FpnOptions fpn_options(const FpnConfig& fpn) {
+  return {
+      .in_features = fpn.in_features,
+      .out_channels = fpn.out_channels,
+      .norm = norm_type(fpn.norm),
+      .fuse = fpn.fuse_type == "avg" ? FpnFuse::kAverage : FpnFuse::kSum,
+  };
+}
+
+ProposalOptions proposal_options(const ModelConfig& model, bool training) {
+  return {
+      .pre_nms_top_k = training ? model.rpn.pre_nms_topk_train : model.rpn.pre_nms_topk_test,
+      .post_nms_top_k = training ? model.rpn.post_nms_topk_train : model.rpn.post_nms_topk_test,
+      .nms_threshold = model.rpn.nms_thresh,
+      .min_size = static_cast<double>(model.proposal_generator.min_size),
+      .reject_non_finite = training,
+  };
+}
+
+RpnOptions rpn_options(const ModelConfig& model) {
+  const RpnConfig& rpn = model.rpn;
+  return {
+      .in_features = rpn.in_features,
+      .anchors = {.sizes = model.anchor_generator.sizes,
+                  .aspect_ratios = model.anchor_generator.aspect_ratios,
+                  .offset = model.anchor_generator.offset},
+      .conv_dims = rpn.conv_dims,
+      .matcher = {.iou_thresholds = rpn.iou_thresholds, .labels = rpn.iou_labels, .allow_low_quality = true},
+      .boundary_threshold = static_cast<double>(rpn.boundary_thresh),
+      .sampling = {.batch_size = rpn.batch_size_per_image, .positive_fraction = rpn.positive_fraction},
+      .box_weights = four(rpn.bbox_reg_weights),
+      .box_loss = {.type = box_loss_type(rpn.bbox_reg_loss_type), .smooth_l1_beta = rpn.smooth_l1_beta},
+      .loss_weight = rpn.loss_weight,
+      .box_loss_weight = rpn.bbox_reg_loss_weight,
+      .train = proposal_options(model, true),
+      .test = proposal_options(model, false),
+  };
+}
+
+RoiHeadsOptions roi_heads_options(const Config& config) {
+  const RoiHeadsConfig& heads = config.model.roi_heads;
+  const RoiBoxHeadConfig& box = config.model.roi_box_head;
+  return {
+      .in_features = heads.in_features,
+      .append_gt = heads.proposal_append_gt,
+      .matcher = {.iou_thresholds = heads.iou_thresholds, .labels = heads.iou_labels, .allow_low_quality = false},
+      .batch_size_per_image = heads.batch_size_per_image,
+      .positive_fraction = heads.positive_fraction,
+      .pooler = {.resolution = box.pooler_resolution,
+                 .sampling_ratio = static_cast<int>(box.pooler_sampling_ratio),
+                 .aligned = box.pooler_type == "ROIAlignV2"},
+      .box_head = {.num_conv = box.num_conv,
+                   .conv_dim = box.conv_dim,
+                   .norm = norm_type(box.norm),
+                   .num_fc = box.num_fc,
+                   .fc_dim = box.fc_dim},
+      .output = {.num_classes = heads.num_classes,
+                 .class_agnostic_boxes = box.cls_agnostic_bbox_reg,
+                 .box_weights = four(box.bbox_reg_weights),
+                 .box_loss = {.type = box_loss_type(box.bbox_reg_loss_type), .smooth_l1_beta = box.smooth_l1_beta},
+                 .box_loss_weight = box.bbox_reg_loss_weight,
+                 .score_threshold = heads.score_thresh_test,
+                 .nms_threshold = heads.nms_thresh_test,
+                 .detections_per_image = config.test.detections_per_image},
+  };
+}
+
+}  // namespace
+
+FasterRcnnOptions faster_rcnn_options(const Config& config) {
+  return {
+      .resnet = resnet_options(config.model),
+      .fpn = fpn_options(config.model.fpn),
+      .rpn = rpn_options(config.model),
+      .roi_heads = roi_heads_options(config),
+  };
+}
+
+std::shared_ptr<Detector> build_detector(const Config& config) {
+  DETFORGE_CHECK(config.model.backbone.name == "build_resnet_fpn_backbone",
+                 "MODEL.BACKBONE.NAME is " + config.model.backbone.name + ": only the FPN models are built so far",
+                 "start the config from configs/Base-RCNN-FPN.yaml (_BASE_)");
+  return std::make_shared<FasterRcnn>(faster_rcnn_options(config), static_cast<std::uint64_t>(config.seed));
+}
+
+}  // namespace detforge

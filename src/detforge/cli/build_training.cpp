@@ -1,0 +1,77 @@
+#include <fmt/format.h>
+
+#include "detforge/cli/build.h"
+#include "detforge/config/print.h"
+#include "detforge/core/error.h"
+
+namespace detforge {
+
+LrSchedule build_schedule(const SolverConfig& solver) {
+  using Decay = LrScheduleOptions::Decay;
+  Decay decay = Decay::kMultiStep;
+  if (solver.lr_scheduler_name == "WarmupCosineLR") {
+    decay = Decay::kCosine;
+  } else if (solver.lr_scheduler_name == "WarmupStepWithFixedGammaLR") {
+    decay = Decay::kStepWithFixedGamma;
+  }
+  return LrSchedule({
+      .decay = decay,
+      .base_lr = solver.base_lr,
+      .base_lr_end = solver.base_lr_end,
+      .max_iter = solver.max_iter,
+      .steps = solver.steps,
+      .gamma = solver.gamma,
+      .num_decays = solver.num_decays,
+      .warmup = solver.warmup_method == "constant" ? LrScheduleOptions::Warmup::kConstant
+                                                   : LrScheduleOptions::Warmup::kLinear,
+      .warmup_iters = solver.warmup_iters,
+      .warmup_factor = solver.warmup_factor,
+      .rescale_interval = solver.rescale_interval,
+  });
+}
+
+SgdOptions sgd_options(const SolverConfig& solver) {
+  using Type = GradientClipOptions::Type;
+  const ClipGradientsConfig& clip = solver.clip_gradients;
+  Type type = Type::kNone;
+  if (clip.enabled) {
+    type = clip.clip_type == "value" ? Type::kValue : clip.clip_type == "norm" ? Type::kNorm : Type::kFullModel;
+  }
+  return {
+      .momentum = solver.momentum,
+      .nesterov = solver.nesterov,
+      .weight_decay = solver.weight_decay,
+      .weight_decay_norm = solver.weight_decay_norm,
+      .weight_decay_bias = solver.weight_decay_bias.value_or(-1),
+      .bias_lr_factor = solver.bias_lr_factor,
+      .clip = {.type = type, .value = clip.clip_value, .norm_type = clip.norm_type},
+  };
+}
+
+CheckpointContext checkpoint_context(const Config& config, const CocoDataset& dataset) {
+  CheckpointContext context{
+      .class_names = dataset.class_names(),
+      .category_ids = {},
+      .pixel_mean = config.model.pixel_mean,
+      .pixel_std = config.model.pixel_std,
+      .pixel_format = config.input.format,
+      .config_yaml = to_yaml(config),
+      .version = DETFORGE_VERSION,
+  };
+  for (const auto& id : dataset.category_ids()) {
+    context.category_ids.push_back(id.value_or(-1));
+  }
+  return context;
+}
+
+void check_class_count(const Config& config, const CocoDataset& dataset) {
+  const auto classes = static_cast<std::int64_t>(dataset.class_names().size());
+  if (config.model.roi_heads.num_classes != classes) {
+    throw Error(fmt::format("MODEL.ROI_HEADS.NUM_CLASSES is {}, but the training data has {} classes ({})",
+                            config.model.roi_heads.num_classes, classes, fmt::join(dataset.class_names(), ", ")),
+                fmt::format("add MODEL.ROI_HEADS.NUM_CLASSES {}, or choose classes with DATASETS.CLASSES", classes),
+                Error::Kind::kUsage);
+  }
+}
+
+}  // namespace detforge

@@ -1,0 +1,138 @@
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <ATen/Parallel.h>
+#include <dlfcn.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <torch/version.h>
+
+#include <fmt/format.h>
+
+#include "detforge/cli/commands.h"
+#include "detforge/cli/threads.h"
+#include "detforge/core/files.h"
+#include "detforge/core/fma_peak.h"
+
+namespace detforge {
+namespace {
+
+/// What was found, and what will hurt with its remedy.
+struct Diagnosis {
+  std::vector<std::pair<std::string, std::string>> facts;
+  std::vector<std::string> warnings;
+
+  void fact(std::string name, std::string value) { facts.emplace_back(std::move(name), std::move(value)); }
+  void warn(std::string text) { warnings.push_back(std::move(text)); }
+};
+
+void examine_system(Diagnosis& out) {
+  utsname name{};
+  ::uname(&name);
+  out.fact("system", fmt::format("{} {} {}", name.sysname, name.release, name.machine));
+  out.fact("LibTorch", TORCH_VERSION);
+}
+
+void examine_blas(Diagnosis& out) {
+  using Config = char* (*)();
+  const auto config = reinterpret_cast<Config>(::dlsym(RTLD_DEFAULT, "openblas_get_config"));
+  if (config != nullptr) {
+    out.fact("BLAS", config());
+  } else if (::dlsym(RTLD_DEFAULT, "mkl_get_max_threads") != nullptr) {
+    out.fact("BLAS", "MKL");
+  } else {
+    out.fact("BLAS", "reference or unknown");
+    out.warn("the BLAS in use is not OpenBLAS or MKL: linear layers are up to 20 times slower. "
+             "Install libopenblas0-openmp (scripts/setup.sh does)");
+  }
+}
+
+void examine_cpu(Diagnosis& out) {
+  const int cores = usable_cores();
+  std::string features;
+#if defined(__x86_64__)
+  for (const auto& [name, there] : {std::pair{"avx2", __builtin_cpu_supports("avx2")},
+                                    {"fma", __builtin_cpu_supports("fma")},
+                                    {"avx512f", __builtin_cpu_supports("avx512f")}}) {
+    features += there != 0 ? fmt::format("{} ", name) : "";
+  }
+  if (__builtin_cpu_supports("avx2") == 0) {
+    out.warn("this CPU has no AVX2: training will be several times slower than usual");
+  }
+#endif
+  out.fact("CPU features", features.empty() ? "none of interest" : features);
+  out.fact("cores usable", std::to_string(cores));
+  out.fact("threads of LibTorch", std::to_string(at::get_num_threads()));
+  out.fact("FMA peak", fmt::format("{:.0f} GFLOP/s ({}, {} threads)", measure_fma_peak_gflops(cores),
+                                   fma_peak_instruction_set(), cores));
+  if (at::get_num_threads() > cores) {
+    out.warn(fmt::format("{} threads on {} usable cores: set --threads {}", at::get_num_threads(), cores, cores));
+  }
+}
+
+void examine_space(Diagnosis& out, const std::string& name, const std::string& path, double needed_gib,
+                   const std::string& remedy) {
+  struct statvfs space{};
+  if (::statvfs(path.c_str(), &space) != 0) {
+    out.fact(name, path + ": not there");
+    return;
+  }
+  const double gib = static_cast<double>(space.f_bavail) * static_cast<double>(space.f_frsize) / (1 << 30);
+  out.fact(name, fmt::format("{:.1f} GiB free in {}", gib, path));
+  if (gib < needed_gib) {
+    out.warn(fmt::format("{}: only {:.2f} GiB free; {}", path, gib, remedy));
+  }
+}
+
+void examine_memory(Diagnosis& out) {
+  const std::string meminfo = [] {
+    std::string text(8192, '\0');
+    std::FILE* file = std::fopen("/proc/meminfo", "r");
+    if (file == nullptr) {
+      return std::string();
+    }
+    text.resize(std::fread(text.data(), 1, text.size(), file));
+    std::fclose(file);
+    return text;
+  }();
+  const auto at = meminfo.find("MemAvailable:");
+  if (at == std::string::npos) {
+    return;
+  }
+  const double gib = std::stod(meminfo.substr(at + 13)) / (1 << 20);
+  out.fact("memory available", fmt::format("{:.1f} GiB", gib));
+  if (gib < 4) {
+    out.warn(fmt::format("{:.1f} GiB of memory available: a step of R50-FPN at 800x1344 needs about 4 GiB an image", gib));
+  }
+}
+
+}  // namespace
+
+int run_doctor(const DoctorArguments&) {
+  Diagnosis diagnosis;
+  diagnosis.fact("DetForge", DETFORGE_VERSION);
+  examine_system(diagnosis);
+  examine_cpu(diagnosis);
+  examine_blas(diagnosis);
+  examine_memory(diagnosis);
+  examine_space(diagnosis, "disk", std::filesystem::current_path().string(), 2.0,
+                "an R50-FPN checkpoint with momentum takes 0.35 GiB: free space or set OUTPUT_DIR elsewhere");
+  examine_space(diagnosis, "shared memory", "/dev/shm", 0.0, "");
+  diagnosis.fact("devices", "cpu");
+
+  for (const auto& [name, value] : diagnosis.facts) {
+    fmt::print("{:<20} {}\n", name, value);
+  }
+  fmt::print("\n");
+  for (const std::string& warning : diagnosis.warnings) {
+    fmt::print("warning: {}\n", warning);
+  }
+  if (diagnosis.warnings.empty()) {
+    fmt::print("Nothing that will hurt was found.\n");
+  }
+  return 0;
+}
+
+}  // namespace detforge

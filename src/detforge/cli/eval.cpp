@@ -1,0 +1,26 @@
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "detforge/cli/commands.h"
+#include "detforge/cli/evaluation.h"
+#include "detforge/cli/model_source.h"
+#include "detforge/cli/threads.h"
+
+namespace detforge {
+
+int run_eval(const EvalArguments& arguments) {
+  const int threads = configure_threads(arguments.threads);
+  const LoadedModel model = load_model({.source = arguments.config, .weights = arguments.weights,
+                                        .overrides = arguments.overrides, .data = arguments.data});
+  const CocoEvaluation evaluation(model.config, model.class_names,
+                                  {.pycocotools_compat = arguments.pycocotools_compat, .threads = threads});
+  const std::filesystem::path folder =
+      arguments.output.empty() ? std::filesystem::path(model.config.output_dir) / "eval" / "manual"
+                               : std::filesystem::path(arguments.output);
+  evaluation.run(*model.detector, folder);
+  fmt::print("\nresults.json, metrics.json and per_class.csv are in {}\n", folder.string());
+  return 0;
+}
+
+}  // namespace detforge

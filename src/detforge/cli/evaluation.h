@@ -1,0 +1,49 @@
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "detforge/config/config.h"
+#include "detforge/data/loader.h"
+#include "detforge/eval/category_map.h"
+#include "detforge/eval/coco_eval.h"
+#include "detforge/eval/inference.h"
+#include "detforge/models/detector.h"
+#include "detforge/train/evaluation_hook.h"
+
+namespace detforge {
+
+struct CocoEvaluationOptions {
+  bool pycocotools_compat = false;  ///< see CocoEvalOptions
+  int threads = 0;                  ///< of the judging; 0 = one per processor
+};
+
+/// Evaluates detectors on the config's test data. Loads and checks the annotations once; may be used many times.
+class CocoEvaluation {
+ public:
+  /// `class_names`: the detector's classes, matched with the data's categories by name; empty: the test data's own.
+  CocoEvaluation(const Config& config, std::vector<std::string> class_names,
+                 const CocoEvaluationOptions& options = {});
+
+  /// Detects in all images, judges, prints the tables to stdout and writes results.json, metrics.json and
+  /// per_class.csv into `folder`. The metric for best.pth is AP.
+  EvaluationResult run(Detector& detector, const std::filesystem::path& folder) const;
+
+  /// Two images through the whole path, so that a run which cannot evaluate fails before its first step.
+  void smoke(Detector& detector) const;
+
+  const CocoDataset& dataset() const { return dataset_; }
+
+ private:
+  InferenceResult detect(Detector& detector, std::int64_t max_images) const;
+  CocoEvalOptions eval_options() const;
+
+  Config config_;
+  CocoEvaluationOptions options_;
+  CocoDataset dataset_;
+  TransformPipeline transforms_;
+  EvalInputs inputs_;
+  CategoryMap categories_;
+};
+
+}  // namespace detforge

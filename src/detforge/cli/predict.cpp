@@ -1,0 +1,161 @@
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <torch/types.h>
+
+#include "detforge/cli/build.h"
+#include "detforge/cli/commands.h"
+#include "detforge/cli/model_source.h"
+#include "detforge/cli/threads.h"
+#include "detforge/core/error.h"
+#include "detforge/core/files.h"
+#include "detforge/core/log.h"
+#include "detforge/core/timer.h"
+#include "detforge/data/image_write.h"
+#include "detforge/eval/postprocess.h"
+#include "detforge/vis/draw.h"
+
+namespace detforge {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Images as given; of folders everything that looks like an image by its name, sorted.
+std::vector<fs::path> list_images(const std::vector<std::string>& inputs, std::int64_t limit) {
+  static const std::set<std::string> kExtensions = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff",
+                                                    ".ppm", ".pgm"};
+  std::vector<fs::path> images;
+  for (const fs::path input : inputs) {
+    if (!fs::is_directory(input)) {
+      images.push_back(input);
+      continue;
+    }
+    std::vector<fs::path> found;
+    for (const auto& entry : fs::directory_iterator(input)) {
+      std::string extension = entry.path().extension().string();
+      std::transform(extension.begin(), extension.end(), extension.begin(),
+                     [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+      if (kExtensions.contains(extension)) {
+        found.push_back(entry.path());
+      }
+    }
+    std::sort(found.begin(), found.end());
+    images.insert(images.end(), found.begin(), found.end());
+  }
+  DETFORGE_CHECK(!images.empty(), "there is no image to predict on", "name image files, or a folder that holds some");
+  if (limit > 0 && static_cast<std::int64_t>(images.size()) > limit) {
+    images.resize(static_cast<std::size_t>(limit));
+  }
+  return images;
+}
+
+/// One image's detections as plain numbers, in pixels of the file.
+struct Found {
+  std::vector<Box> boxes;
+  std::vector<std::int64_t> labels;
+  std::vector<double> scores;
+};
+
+class Predictor {
+ public:
+  explicit Predictor(const LoadedModel& model)
+      : model_(model), transforms_(test_transform_options(model.config.input)), collate_(collate_options(model.config)) {}
+
+  Found operator()(const Image& image, const std::string& path) const {
+    Sample sample;
+    sample.path = path;
+    sample.image = image;
+    sample.original_size = image.size();
+    Rng rng(0, RngPurpose::kAugment);  // the test transforms draw nothing
+    transforms_.apply(sample, rng);
+    const ImageSize network_size = sample.image.size();
+    const torch::NoGradGuard no_grad;
+    const Batch batch = collate({std::move(sample)}, collate_);
+    const Detections detections =
+        postprocess(model_.detector->predict(batch.images).front(), network_size, image.size());
+    return to_found(detections);
+  }
+
+ private:
+  static Found to_found(const Detections& detections) {
+    Found found;
+    const auto boxes = detections.boxes.accessor<float, 2>();
+    for (std::int64_t i = 0; i < detections.boxes.size(0); ++i) {
+      found.boxes.push_back({boxes[i][0], boxes[i][1], boxes[i][2], boxes[i][3]});
+      found.labels.push_back(detections.labels.accessor<std::int64_t, 1>()[i]);
+      found.scores.push_back(detections.scores.accessor<float, 1>()[i]);
+    }
+    return found;
+  }
+
+  const LoadedModel& model_;
+  TransformPipeline transforms_;
+  CollateOptions collate_;
+};
+
+nlohmann::ordered_json to_json(const fs::path& image, ImageSize size, const Found& found,
+                               const std::vector<std::string>& class_names, double score_threshold) {
+  nlohmann::ordered_json objects = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < found.boxes.size(); ++i) {
+    if (found.scores[i] < score_threshold) {
+      continue;
+    }
+    const Box& box = found.boxes[i];
+    const auto label = static_cast<std::size_t>(found.labels[i]);
+    objects.push_back({{"label", found.labels[i]},
+                       {"name", label < class_names.size() ? class_names[label] : std::to_string(label)},
+                       {"score", found.scores[i]},
+                       {"bbox_xywh", {box.x1, box.y1, box.width(), box.height()}}});
+  }
+  return {{"file", image.string()}, {"width", size.width}, {"height", size.height}, {"detections", objects}};
+}
+
+/// "a/x.jpg" and "b/x.png" must not overwrite each other's picture.
+std::string picture_name(const fs::path& image, std::set<std::string>& used) {
+  std::string name = image.stem().string();
+  for (int i = 2; !used.insert(name).second; ++i) {
+    name = fmt::format("{}_{}", image.stem().string(), i);
+  }
+  return name + ".jpg";
+}
+
+}  // namespace
+
+int run_predict(const PredictArguments& arguments) {
+  configure_threads(arguments.threads);
+  const auto images = list_images(arguments.inputs, arguments.limit);
+  const LoadedModel model = load_model({.source = arguments.weights, .config = arguments.config,
+                                        .overrides = arguments.overrides});
+  const Predictor predictor(model);
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  std::set<std::string> names;
+  std::int64_t failed = 0;
+  const Timer timer;
+  for (const fs::path& path : images) {
+    try {
+      const Image image = read_image(path.string());
+      const Found found = predictor(image, path.string());
+      all.push_back(to_json(path, image.size(), found, model.class_names, arguments.score_threshold));
+      write_jpeg(fs::path(arguments.output) / picture_name(path, names),
+                 draw_detections(image, found.boxes, found.labels, found.scores, model.class_names,
+                                 {.score_threshold = arguments.score_threshold}));
+    } catch (const Error& error) {
+      ++failed;  // one bad file must not cost the others
+      log::error("{}", error.what());
+    }
+  }
+  if (!arguments.json.empty()) {
+    files::write_atomic(arguments.json, all.dump(2) + "\n");
+  }
+  fmt::print("{} images in {:.1f} s; pictures in {}{}\n", images.size() - static_cast<std::size_t>(failed),
+             timer.elapsed_s(), arguments.output,
+             arguments.json.empty() ? "" : ", detections in " + arguments.json);
+  DETFORGE_CHECK(failed == 0, fmt::format("{} of {} images could not be used", failed, images.size()),
+                 "see the messages above");
+  return 0;
+}
+
+}  // namespace detforge

@@ -1,0 +1,56 @@
+#include "detforge/cli/resume_config.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "detforge/cli/recipe.h"
+#include "detforge/config/load.h"
+#include "detforge/config/print.h"
+#include "detforge/core/error.h"
+#include "detforge/core/log.h"
+
+namespace detforge {
+namespace {
+
+// Prefixes of keys that may change when a run goes on. SOLVER.IMS_PER_BATCH is not among them: the order of the
+// images would be another one.
+constexpr std::array<std::string_view, 11> kMayChange = {
+    "TEST.", "DATASETS.TEST", "DATALOADER.NUM_WORKERS", "DATALOADER.PREFETCH", "DATALOADER.CORRUPT_IMAGES",
+    "OUTPUT_DIR", "VIS_PERIOD", "MODEL.WEIGHTS", "INPUT.MIN_SIZE_TEST", "INPUT.MAX_SIZE_TEST", "SOLVER."};
+
+bool may_change(const std::string& difference) {
+  if (difference.starts_with("SOLVER.IMS_PER_BATCH")) {
+    return false;
+  }
+  return std::any_of(kMayChange.begin(), kMayChange.end(),
+                     [&](std::string_view prefix) { return difference.starts_with(prefix); });
+}
+
+}  // namespace
+
+Config load_resumed_config(const TrainArguments& arguments) {
+  const std::filesystem::path stored_file = std::filesystem::path(arguments.resume) / "config.yaml";
+  const Config stored = load_config(stored_file);
+  Config config = load_recipe({.file = arguments.config.empty() ? stored_file.string() : arguments.config,
+                               .overrides = arguments.overrides, .output = arguments.resume, .data = arguments.data});
+  if (config.seed < 0) {
+    config.seed = stored.seed;  // drawn when the run began
+  }
+  for (const std::string& difference : config_differences(stored, config)) {
+    if (!may_change(difference)) {
+      throw Error("a run cannot be resumed with another " + difference,
+                  "leave it as it was, or start a new run from these weights with --init",
+                  Error::Kind::kUsage).add_where(arguments.resume);
+    }
+    if (!difference.starts_with("OUTPUT_DIR")) {
+      log::info("changed on resume: {}", difference);
+    }
+  }
+  return config;
+}
+
+}  // namespace detforge

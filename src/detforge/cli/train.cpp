@@ -1,0 +1,137 @@
+#include <filesystem>
+#include <random>
+
+#include <fmt/format.h>
+
+#include "detforge/cli/build.h"
+#include "detforge/cli/commands.h"
+#include "detforge/cli/evaluation.h"
+#include "detforge/cli/initial_weights.h"
+#include "detforge/cli/pictures.h"
+#include "detforge/cli/recipe.h"
+#include "detforge/cli/resume_config.h"
+#include "detforge/cli/threads.h"
+#include "detforge/config/print.h"
+#include "detforge/core/error.h"
+#include "detforge/core/files.h"
+#include "detforge/core/log.h"
+#include "detforge/core/timer.h"
+#include "detforge/distributed/single/single_process.h"
+#include "detforge/train/evaluation_hook.h"
+#include "detforge/train/loop.h"
+#include "detforge/train/metrics.h"
+#include "detforge/train/nonfinite.h"
+#include "detforge/train/run_lock.h"
+
+namespace detforge {
+namespace {
+
+Config load_train_config(const TrainArguments& arguments) {
+  Config config = arguments.resume.empty()
+                      ? load_recipe({.file = arguments.config, .overrides = arguments.overrides,
+                                     .weights = arguments.init, .output = arguments.output, .data = arguments.data})
+                      : load_resumed_config(arguments);
+  if (config.seed < 0) {
+    config.seed = static_cast<std::int64_t>(std::random_device{}() >> 1);
+    log::info("SEED is negative: this run uses {} (kept in config.yaml)", config.seed);
+  }
+  return config;
+}
+
+/// Where the run starts: at its newest checkpoint, or from weights.
+TrainProgress start_progress(const TrainArguments& arguments, const Config& config, Checkpointer& checkpointer,
+                             Detector& detector) {
+  if (!arguments.resume.empty()) {
+    if (const auto progress = checkpointer.resume()) {
+      log::info("resumed after {} steps ({} images): weights, momentum, schedule and data order continue",
+                progress->iteration, progress->images_seen);
+      return *progress;
+    }
+    log::warn("{} holds no checkpoint yet: starting from the beginning", arguments.resume);
+  }
+  load_initial_weights(detector, config);
+  return {};
+}
+
+/// A new run must not start in, and write over, the folder of another.
+void refuse_existing_run(const std::filesystem::path& run) {
+  const std::filesystem::path checkpoints = run / "checkpoints";
+  if (std::filesystem::exists(checkpoints) && !std::filesystem::is_empty(checkpoints)) {
+    throw Error("the output folder already holds a run with checkpoints",
+                fmt::format("continue it with --resume {}, or choose another folder with --output", run.string()),
+                Error::Kind::kUsage).add_where(run.string());
+  }
+}
+
+int evaluate_only(const Config& config) {
+  DETFORGE_CHECK(!config.model.weights.empty(), "--eval-only needs weights",
+                 "give --init WEIGHTS, or set MODEL.WEIGHTS");
+  const auto detector = build_detector(config);
+  const LoadReport report = load_initial_weights(*detector, config);
+  const CocoEvaluation evaluation(config, report.class_names);
+  evaluation.run(*detector, std::filesystem::path(config.output_dir) / "eval" / "final");
+  return 0;
+}
+
+/// The run itself: everything is built here, and handed to the loop.
+LoopResult train_run(const TrainArguments& arguments, const Config& config) {
+  const std::filesystem::path run = config.output_dir;
+  const CocoDataset dataset(train_dataset_options(config));
+  check_class_count(config, dataset);
+  const TransformPipeline transforms(train_transform_options(config.input));
+  TrainLoader loader(dataset, transforms, train_loader_options(config));
+
+  const auto detector = build_detector(config);
+  Sgd optimizer(*detector, sgd_options(config.solver));
+  const LrSchedule schedule = build_schedule(config.solver);
+  SingleProcess communicator;
+  Checkpointer checkpointer({.folder = run / "checkpoints", .keep_periodic = config.solver.checkpoints_keep},
+                            checkpoint_context(config, dataset), *detector, optimizer, loader);
+  const TrainProgress start = start_progress(arguments, config, checkpointer, *detector);
+  DETFORGE_CHECK(start.iteration < config.solver.max_iter,
+                 fmt::format("nothing to do: {} of {} steps are already done", start.iteration, config.solver.max_iter),
+                 "raise SOLVER.MAX_ITER to train on");
+
+  const CocoEvaluation evaluation(config, dataset.class_names());
+  evaluation.smoke(*detector);
+  write_training_pictures(dataset, transforms, config, run / "pictures");
+
+  NonFiniteGuard guard(*detector, {.max_consecutive_skips = config.solver.nonfinite_skip, .folder = run,
+                                   .config_yaml = to_yaml(config)});
+  TrainingLog log({.folder = run, .max_iter = config.solver.max_iter, .start_iter = start.iteration});
+  CheckpointHook checkpoints(checkpointer, config.solver.checkpoint_period);
+  EvaluationHook evaluate(
+      [&](std::int64_t iteration) {
+        return evaluation.run(*detector, run / "eval" / fmt::format("iter_{}", iteration));
+      },
+      config.test.eval_period, *detector, checkpointer, log);
+
+  const TrainParts parts{.detector = *detector, .optimizer = optimizer, .schedule = schedule, .source = loader,
+                         .communicator = communicator};
+  return train(parts, {.max_iter = config.solver.max_iter, .start = start}, {&guard, &log, &checkpoints, &evaluate});
+}
+
+}  // namespace
+
+int run_train(const TrainArguments& arguments) {
+  const Timer timer;
+  const Config config = load_train_config(arguments);
+  configure_threads(arguments.threads);
+  if (arguments.eval_only) {
+    return evaluate_only(config);
+  }
+  const std::filesystem::path run = config.output_dir;
+  const RunLock lock(run);
+  if (arguments.resume.empty()) {
+    refuse_existing_run(run);
+  }
+  log::add_file((run / "log.txt").string());
+  files::write_atomic(run / "config.yaml", to_yaml(config));
+  const LoopResult result = train_run(arguments, config);
+  log::info("{} after {} steps and {:.0f} s; the run is in {}",
+            result.reason == StopReason::kFinished ? "finished" : "stopped", result.progress.iteration,
+            timer.elapsed_s(), config.output_dir);
+  return 0;
+}
+
+}  // namespace detforge

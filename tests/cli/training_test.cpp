@@ -1,0 +1,206 @@
+// The whole program on a small made dataset: train, resume, kill, evaluate, predict.
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <functional>
+#include <random>
+#include <stdexcept>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zip.h>
+
+#include "cli/program.h"
+#include "detforge/core/files.h"
+#include "support/test_data.h"
+
+namespace detforge::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+/// The bytes of all tensors in a checkpoint (weights, momentum), without the text beside them (config, paths).
+std::string tensor_bytes(const fs::path& checkpoint) {
+  int error = 0;
+  zip_t* archive = zip_open(checkpoint.c_str(), ZIP_RDONLY, &error);
+  if (archive == nullptr) {
+    throw std::runtime_error("not a whole zip file: " + checkpoint.string());
+  }
+  std::string all;
+  for (zip_int64_t i = 0; i < zip_get_num_entries(archive, 0); ++i) {
+    zip_stat_t stat;
+    zip_stat_index(archive, static_cast<zip_uint64_t>(i), 0, &stat);
+    if (std::string(stat.name).find("/data/") == std::string::npos) {
+      continue;
+    }
+    std::string bytes(stat.size, '\0');
+    zip_file_t* file = zip_fopen_index(archive, static_cast<zip_uint64_t>(i), 0);
+    zip_fread(file, bytes.data(), bytes.size());
+    zip_fclose(file);
+    all += stat.name + bytes;
+  }
+  zip_close(archive);
+  return all;
+}
+
+/// Waits for `there()` while the process lives.
+void wait_until(pid_t child, const std::function<bool()>& there) {
+  while (!there()) {
+    int status = 0;
+    if (::waitpid(child, &status, WNOHANG) == child) {
+      throw std::runtime_error("the run ended early with status " + std::to_string(status));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+/// A folder with a tiny dataset and the words that train a tiny model on it.
+class TrainingCli : public testing::Test {
+ protected:
+  void SetUp() override {
+    DETFORGE_REQUIRE_PROGRAM();
+    const ProgramResult made = run({"make-shapes", "shapes", "--train", "12", "--val", "3", "--size", "96x96"});
+    ASSERT_EQ(made.exit_code, 0) << made.err;
+  }
+
+  ProgramResult run(const Words& words) const { return run_program(program_path(), words, folder_.path()); }
+  pid_t start(const Words& words) const {
+    return start_program(program_path(), words,
+                         {.folder = folder_.path(), .out_file = "/dev/null", .err_file = (folder_ / "err").string()});
+  }
+  /// SIGKILL, which no program can prepare for.
+  static void kill_hard(pid_t child) {
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+  }
+
+  Words train_words(const std::string& output, const Words& more) const {
+    Words words{"train", (source_dir() / "configs" / "shapes.yaml").string(), "--output", output, "--data", ".",
+                "DATASETS.TRAIN_JSON", "[shapes/annotations/instances_train.json]",
+                "DATASETS.TRAIN_IMAGES", "[shapes/train]",
+                "DATASETS.TEST_JSON", "[shapes/annotations/instances_val.json]",
+                "DATASETS.TEST_IMAGES", "[shapes/val]",
+                "INPUT.MIN_SIZE_TRAIN", "[64]", "INPUT.MIN_SIZE_TEST", "64",
+                "MODEL.RESNETS.STEM_OUT_CHANNELS", "32", "MODEL.FPN.OUT_CHANNELS", "32",
+                "MODEL.ROI_BOX_HEAD.FC_DIM", "32", "SOLVER.IMS_PER_BATCH", "2", "SOLVER.STEPS", "[]",
+                "SOLVER.WARMUP_ITERS", "4", "TEST.EVAL_PERIOD", "0", "SEED", "7"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+
+  fs::path checkpoint(const std::string& run_folder) const { return folder_ / run_folder / "checkpoints" / "last.pth"; }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(TrainingCli, ResumedRunEqualsUninterruptedRunByteForByteForAnyLoaderThreads) {
+  std::string expected;
+  for (const std::string threads : {"1", "2", "4"}) {
+    const Words words{"SOLVER.MAX_ITER", "12", "SOLVER.CHECKPOINT_PERIOD", "6", "DATALOADER.NUM_WORKERS", threads};
+    ProgramResult result = run(train_words("straight" + threads, words));
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+
+    // Killed at some moment after the first checkpoint, then continued.
+    const pid_t child = start(train_words("broken" + threads, words));
+    wait_until(child, [&] { return fs::exists(checkpoint("broken" + threads)); });
+    kill_hard(child);
+    result = run({"train", "--resume", "broken" + threads});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+
+    const std::string weights = tensor_bytes(checkpoint("straight" + threads));
+    EXPECT_EQ(weights == tensor_bytes(checkpoint("broken" + threads)), true) << threads << " loader threads";
+    expected = expected.empty() ? weights : expected;
+    EXPECT_EQ(weights == expected, true) << "1 and " << threads << " loader threads differ";
+  }
+}
+
+// DETFORGE_KILLS sets how often (the acceptance run: 50).
+TEST_F(TrainingCli, KilledAtRandomMomentsItAlwaysResumes) {
+  const char* wish = std::getenv("DETFORGE_KILLS");
+  const int kills = wish != nullptr ? std::atoi(wish) : 5;
+  const unsigned seed = std::random_device{}();
+  std::mt19937 random(seed);
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  pid_t child = start(train_words("run", {"SOLVER.MAX_ITER", "100000", "SOLVER.CHECKPOINT_PERIOD", "1"}));
+  wait_until(child, [&] { return fs::exists(checkpoint("run")); });
+  for (int i = 0; i < kills; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution<>(0, 900)(random)));
+    kill_hard(child);
+    EXPECT_NO_THROW(tensor_bytes(checkpoint("run"))) << "torn file after kill " << i;
+    const auto before = fs::last_write_time(checkpoint("run"));
+    child = start({"train", "--resume", "run"});
+    wait_until(child, [&] { return fs::last_write_time(checkpoint("run")) > before; });  // it goes on
+    EXPECT_NE(files::read(folder_ / "err").find("resumed after"), std::string::npos) << "kill " << i;
+  }
+  kill_hard(child);
+  for (const auto& entry : fs::directory_iterator(folder_ / "run" / "checkpoints")) {
+    EXPECT_NE(entry.path().extension(), ".damaged");
+  }
+}
+
+TEST_F(TrainingCli, SigtermSavesAndExitsCleanlyAndTheFolderIsLockedMeanwhile) {
+  const pid_t child = start(train_words("run", {"SOLVER.MAX_ITER", "100000", "SOLVER.CHECKPOINT_PERIOD", "3"}));
+  wait_until(child, [&] { return fs::exists(checkpoint("run")); });
+  const ProgramResult second = run({"train", "--resume", "run"});
+  EXPECT_EQ(second.exit_code, 1);
+  EXPECT_NE(second.err.find("in use by another run"), std::string::npos) << second.err;
+  ::kill(child, SIGTERM);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_NE(files::read(folder_ / "run" / "log.txt").find("stopped"), std::string::npos);
+}
+
+TEST_F(TrainingCli, TrainEvalPredictAndTheFilesTheyLeave) {
+  ProgramResult result = run(train_words("run", {"SOLVER.MAX_ITER", "4", "SOLVER.CHECKPOINT_PERIOD", "2"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  for (const char* file : {"config.yaml", "metrics.jsonl", "log.txt", "checkpoints/last.pth", "checkpoints/best.pth",
+                           "eval/iter_4/results.json", "eval/iter_4/metrics.json", "eval/iter_4/per_class.csv",
+                           "pictures/train_batch.jpg"}) {
+    EXPECT_TRUE(fs::exists(folder_ / "run" / file)) << file;
+  }
+  result = run({"eval", "run", "--output", "judged"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find("Average Precision  (AP) @[ IoU=0.50:0.95"), std::string::npos) << result.out;
+  EXPECT_EQ(files::read(folder_ / "judged" / "results.json"), files::read(folder_ / "run/eval/iter_4/results.json"));
+
+  result = run({"predict", "run/checkpoints/best.pth", "shapes/val", "--output", "drawn", "--json", "found.json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const auto found = nlohmann::json::parse(files::read(folder_ / "found.json"));
+  EXPECT_EQ(found.size(), 3u);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "drawn"), {}), 3);
+}
+
+TEST_F(TrainingCli, NewRunDoesNotOverwriteAnOldOneAndNothingToDoIsNoSuccess) {
+  const Words short_run = train_words("run", {"SOLVER.MAX_ITER", "2", "SOLVER.CHECKPOINT_PERIOD", "1"});
+  ASSERT_EQ(run(short_run).exit_code, 0);
+  const ProgramResult again = run(short_run);
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_NE(again.err.find("--resume"), std::string::npos) << again.err;
+  const ProgramResult done = run({"train", "--resume", "run"});
+  EXPECT_EQ(done.exit_code, 1);
+  EXPECT_NE(done.err.find("nothing to do"), std::string::npos) << done.err;
+}
+
+TEST_F(TrainingCli, ResumeTakesALongerScheduleAndRefusesAnotherModel) {
+  ASSERT_EQ(run(train_words("run", {"SOLVER.MAX_ITER", "2", "SOLVER.CHECKPOINT_PERIOD", "1"})).exit_code, 0);
+  const ProgramResult other = run({"train", "--resume", "run", "MODEL.FPN.OUT_CHANNELS", "64"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_NE(other.err.find("MODEL.FPN.OUT_CHANNELS"), std::string::npos) << other.err;
+  const ProgramResult longer = run({"train", "--resume", "run", "SOLVER.MAX_ITER", "3"});
+  EXPECT_EQ(longer.exit_code, 0) << longer.err;
+  EXPECT_NE(longer.err.find("changed on resume: SOLVER.MAX_ITER"), std::string::npos) << longer.err;
+}
+
+TEST_F(TrainingCli, WrongNumberOfClassesIsAUsageErrorThatNamesThem) {
+  const ProgramResult result = run(train_words("run", {"MODEL.ROI_HEADS.NUM_CLASSES", "9"}));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.err.find("add MODEL.ROI_HEADS.NUM_CLASSES 4"), std::string::npos) << result.err;
+}
+
+}  // namespace
+}  // namespace detforge::test
