@@ -45,14 +45,18 @@ void raise_row_maxima(const Tensor& iou, std::vector<float>& highest) {
   });
 }
 
-// Label 1 for every box that ties with the best of a ground truth it overlaps.
-void label_low_quality(const Tensor& iou, const std::vector<float>& highest, std::int64_t* labels) {
+// Label 1 for every box that ties with the best of a ground truth.
+void label_low_quality(const Tensor& iou,
+                       const std::vector<float>& highest,
+                       bool match_without_overlap,
+                       std::int64_t* labels) {
   const std::int64_t columns = iou.size(1);
   const float* data = iou.data_ptr<float>();
   for (std::int64_t g = 0; g < iou.size(0); ++g) {
     const float maximum = highest[static_cast<std::size_t>(g)];
     const float* row = data + g * columns;
-    for (std::int64_t n = 0; maximum > 0.0F && n < columns; ++n) {
+    const bool can_match = maximum > 0.0F || match_without_overlap;
+    for (std::int64_t n = 0; can_match && n < columns; ++n) {
       if (row[n] == maximum) {
         labels[n] = 1;
       }
@@ -101,7 +105,8 @@ Matches Matcher::match(const Tensor& iou) const {
     if (options_.allow_low_quality) {
       std::vector<float> highest(static_cast<std::size_t>(matrix.size(0)), 0.0F);
       raise_row_maxima(matrix, highest);
-      label_low_quality(matrix, highest, matches.labels.data_ptr<std::int64_t>());
+      label_low_quality(matrix, highest, options_.match_without_overlap,
+                        matches.labels.data_ptr<std::int64_t>());
     }
   }
   return {matches.gt_index.to(iou.device()), matches.labels.to(iou.device())};
@@ -135,7 +140,7 @@ Matches Matcher::match_boxes(const Tensor& gt_boxes,
   // A ground truth's highest IoU is known only now: the matrix is computed a second time rather
   // than kept.
   for (std::int64_t first = 0; options_.allow_low_quality && first < count; first += chunk) {
-    label_low_quality(chunk_iou(first), highest,
+    label_low_quality(chunk_iou(first), highest, options_.match_without_overlap,
                       labels[static_cast<std::size_t>(first / chunk)].data_ptr<std::int64_t>());
   }
   return {torch::cat(gt_index).to(boxes.device()), torch::cat(labels).to(boxes.device())};

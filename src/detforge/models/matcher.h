@@ -11,6 +11,9 @@ struct MatcherOptions {
   std::vector<std::int64_t> labels{0, -1,
                                    1};  ///< label of each range: -1 ignored, 0 negative, 1 positive
   bool allow_low_quality = true;        ///< also label the best boxes of every ground truth 1
+  /// Detectron2's rule for a ground truth that overlaps no box: every box (IoU 0, the highest) is
+  /// its low-quality match. Off, because one box too thin for f32 would turn all anchors positive.
+  bool match_without_overlap = false;
 };
 
 struct Matches {
@@ -21,9 +24,8 @@ struct Matches {
 
 /// Assigns a ground truth and a label to each box by thresholds on the IoU. Knows nothing of
 /// anchors or proposals. With low-quality matches, all boxes whose IoU with a ground truth equals
-/// that ground truth's highest (ties included) and is above 0 get label 1; their gt_index stays.
-/// Ref: Ren et al., arXiv:1506.01497, sec. 3.1.2; Detectron2's Matcher (see docs/deviations.md for
-/// IoU 0).
+/// that ground truth's highest (ties included) get label 1; their gt_index stays.
+/// Ref: Ren et al., arXiv:1506.01497, sec. 3.1.2; Detectron2's Matcher (docs/deviations.md).
 class Matcher {
  public:
   /// Throws Error unless thresholds rise and there is one label more than thresholds.
