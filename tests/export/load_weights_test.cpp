@@ -1,7 +1,6 @@
 #include "detforge/export/load_weights.h"
 
 #include <gtest/gtest.h>
-
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
@@ -52,7 +51,8 @@ Named small_model(std::int64_t classes) {
   model.add("backbone.bottom_up.stem.conv1.weight", torch::zeros({4, 3, 2, 2}));
   model.add("backbone.bottom_up.stem.conv1.norm.weight", torch::zeros({4}), true);
   model.add("backbone.bottom_up.res2.0.conv1.weight", torch::zeros({4, 4, 1, 1}));
-  model.add("backbone.bottom_up.res2.0.conv1.norm.num_batches_tracked", torch::tensor(0, torch::kLong));
+  model.add("backbone.bottom_up.res2.0.conv1.norm.num_batches_tracked",
+            torch::tensor(0, torch::kLong));
   model.add("roi_heads.box_predictor.cls_score.weight", torch::zeros({classes + 1, 5}));
   model.add("roi_heads.box_predictor.bbox_pred.weight", torch::zeros({4 * classes, 5}));
   return model;
@@ -62,8 +62,10 @@ Value small_state(std::int64_t classes, const std::string& prefix = "") {
   return Value::dict()
       .set(prefix + "backbone.bottom_up.stem.conv1.weight", torch::ones({4, 3, 2, 2}))
       .set(prefix + "backbone.bottom_up.stem.conv1.norm.weight", torch::full({4}, 2.0))
-      .set(prefix + "backbone.bottom_up.res2.0.conv1.weight", torch::full({4, 4, 1, 1}, 3.0, torch::kDouble))
-      .set(prefix + "backbone.bottom_up.res2.0.conv1.norm.num_batches_tracked", torch::tensor(9, torch::kLong))
+      .set(prefix + "backbone.bottom_up.res2.0.conv1.weight",
+           torch::full({4, 4, 1, 1}, 3.0, torch::kDouble))
+      .set(prefix + "backbone.bottom_up.res2.0.conv1.norm.num_batches_tracked",
+           torch::tensor(9, torch::kLong))
       .set(prefix + "roi_heads.box_predictor.cls_score.weight", torch::ones({classes + 1, 5}))
       .set(prefix + "roi_heads.box_predictor.bbox_pred.weight", torch::ones({4 * classes, 5}));
 }
@@ -74,12 +76,15 @@ void expect_all_loaded(const Value& content) {
   Named model = small_model(3);
   const LoadReport report = load_weights(model, content, "test", {});
   EXPECT_EQ(report.loaded.size(), 5U) << report.table();
-  EXPECT_TRUE(report.missing.empty() && report.unexpected.empty() && report.reinitialised.empty()) << report.table();
+  EXPECT_TRUE(report.missing.empty() && report.unexpected.empty() && report.reinitialised.empty())
+      << report.table();
   EXPECT_EQ(report.ignored.size(), 1U);
   EXPECT_EQ(report.backbone_fraction, 1.0);
-  EXPECT_TRUE(model.at("backbone.bottom_up.res2.0.conv1.weight").equal(torch::full({4, 4, 1, 1}, 3.0F)));
+  EXPECT_TRUE(
+      model.at("backbone.bottom_up.res2.0.conv1.weight").equal(torch::full({4, 4, 1, 1}, 3.0F)));
   EXPECT_TRUE(model.at("backbone.bottom_up.stem.conv1.norm.weight").equal(torch::full({4}, 2.0F)));
-  EXPECT_EQ(model.at("backbone.bottom_up.res2.0.conv1.norm.num_batches_tracked").item<std::int64_t>(), 0);
+  EXPECT_EQ(
+      model.at("backbone.bottom_up.res2.0.conv1.norm.num_batches_tracked").item<std::int64_t>(), 0);
 }
 
 TEST(LoadWeights, EveryPlaceOfTheStateDict) {
@@ -93,7 +98,8 @@ TEST(LoadWeights, HeadsForOtherClassesStayInitialised) {
   Named model = small_model(3);
   const LoadReport report = load_weights(model, small_state(80), "test", {});
   ASSERT_EQ(report.reinitialised.size(), 2U);
-  EXPECT_EQ(report.reinitialised[0], "roi_heads.box_predictor.cls_score.weight (model [4, 5], file [81, 5])");
+  EXPECT_EQ(report.reinitialised[0],
+            "roi_heads.box_predictor.cls_score.weight (model [4, 5], file [81, 5])");
   EXPECT_EQ(report.loaded.size(), 3U);
   EXPECT_TRUE(model.at("roi_heads.box_predictor.cls_score.weight").equal(torch::zeros({4, 5})));
 }
@@ -104,19 +110,22 @@ TEST(LoadWeights, TableNamesWhatDidNotFit) {
   state.set("extra.weight", torch::ones({1}));
   model.add("new_head.weight", torch::zeros({1}));
   const std::string table = load_weights(model, state, "test", {}).table();
-  for (const char* text : {"3 loaded", "2 re-initialised", "1 missing", "1 unexpected", "extra.weight", "new_head.weight", "file [81, 5]"}) {
+  for (const char* text : {"3 loaded", "2 re-initialised", "1 missing", "1 unexpected",
+                           "extra.weight", "new_head.weight", "file [81, 5]"}) {
     EXPECT_NE(table.find(text), std::string::npos) << text << " in\n" << table;
   }
 }
 
 TEST(LoadWeights, IncompleteBackboneIsAnErrorAndChangesNothing) {
   Named model = small_model(3);
-  const Value state = Value::dict().set("backbone.bottom_up.stem.conv1.weight", torch::ones({4, 3, 2, 2}));
+  const Value state =
+      Value::dict().set("backbone.bottom_up.stem.conv1.weight", torch::ones({4, 3, 2, 2}));
   try {
     load_weights(model, state, "some.pth", {});
     FAIL() << "accepted";
   } catch (const Error& error) {
-    EXPECT_NE(error.message().find("only 33.3 % of the backbone"), std::string::npos) << error.what();
+    EXPECT_NE(error.message().find("only 33.3 % of the backbone"), std::string::npos)
+        << error.what();
     EXPECT_EQ(error.where(), "some.pth");
   }
   EXPECT_TRUE(model.at("backbone.bottom_up.stem.conv1.weight").equal(torch::zeros({4, 3, 2, 2})));
@@ -126,7 +135,9 @@ TEST(LoadWeights, IncompleteBackboneIsAnErrorAndChangesNothing) {
 
 TEST(LoadWeights, NothingThatFitsIsAnError) {
   Named model = small_model(3);
-  EXPECT_THROW(load_weights(model, Value::dict().set("x", torch::ones({1})), "x", {.min_backbone_fraction = 0.0}), Error);
+  EXPECT_THROW(load_weights(model, Value::dict().set("x", torch::ones({1})), "x",
+                            {.min_backbone_fraction = 0.0}),
+               Error);
   EXPECT_THROW(load_weights(model, Value::dict().set("x", 1), "x", {}), Error);
   EXPECT_THROW(load_weights(model, Value(3), "x", {}), Error);
 }
@@ -143,29 +154,33 @@ TEST(LoadWeights, TorchvisionsBackgroundClassMovesToTheEnd) {
   model.add("backbone.bottom_up.stem.conv1.weight", torch::zeros({1, 3, 2, 2}));
   model.add("roi_heads.box_predictor.cls_score.bias", torch::zeros({3}));
   model.add("roi_heads.box_predictor.bbox_pred.bias", torch::zeros({8}));
-  const LoadReport report = load_weights(model,
-                                         Value::dict()
-                                             .set("backbone.body.conv1.weight", torch::ones({1, 3, 2, 2}))
-                                             .set("roi_heads.box_predictor.cls_score.bias", torch::tensor({9.0F, 1.0F, 2.0F}))
-                                             .set("roi_heads.box_predictor.bbox_pred.bias", torch::arange(12, torch::kFloat)),
-                                         "x", {});
-  EXPECT_TRUE(model.at("roi_heads.box_predictor.cls_score.bias").equal(torch::tensor({1.0F, 2.0F, 9.0F})));
-  EXPECT_TRUE(model.at("roi_heads.box_predictor.bbox_pred.bias").equal(torch::arange(4, 12, torch::kFloat)));
+  const LoadReport report = load_weights(
+      model,
+      Value::dict()
+          .set("backbone.body.conv1.weight", torch::ones({1, 3, 2, 2}))
+          .set("roi_heads.box_predictor.cls_score.bias", torch::tensor({9.0F, 1.0F, 2.0F}))
+          .set("roi_heads.box_predictor.bbox_pred.bias", torch::arange(12, torch::kFloat)),
+      "x", {});
+  EXPECT_TRUE(
+      model.at("roi_heads.box_predictor.cls_score.bias").equal(torch::tensor({1.0F, 2.0F, 9.0F})));
+  EXPECT_TRUE(model.at("roi_heads.box_predictor.bbox_pred.bias")
+                  .equal(torch::arange(4, 12, torch::kFloat)));
   EXPECT_EQ(report.preprocessing.pixel_format, "RGB");
 }
 
 TEST(LoadWeights, Caffe2FileFillsTheBackboneWithoutStatistics) {
   Named model = small_model(3);
   model.add("backbone.bottom_up.stem.conv1.norm.running_mean", torch::zeros({4}), true);
-  const LoadReport report = load_weights(model,
-                                         Value::dict().set("blobs", Value::dict()
-                                                                        .set("conv1_w", torch::ones({4, 3, 2, 2}))
-                                                                        .set("conv1_w_momentum", torch::ones({4, 3, 2, 2}))
-                                                                        .set("res_conv1_bn_s", torch::full({4}, 2.0))
-                                                                        .set("res2_0_branch2a_w", torch::full({4, 4, 1, 1}, 3.0))
-                                                                        .set("pred_w", torch::ones({10, 4}))
-                                                                        .set("weight_order", "ignored text")),
-                                         "R-50.pkl", {});
+  const LoadReport report = load_weights(
+      model,
+      Value::dict().set("blobs", Value::dict()
+                                     .set("conv1_w", torch::ones({4, 3, 2, 2}))
+                                     .set("conv1_w_momentum", torch::ones({4, 3, 2, 2}))
+                                     .set("res_conv1_bn_s", torch::full({4}, 2.0))
+                                     .set("res2_0_branch2a_w", torch::full({4, 4, 1, 1}, 3.0))
+                                     .set("pred_w", torch::ones({10, 4}))
+                                     .set("weight_order", "ignored text")),
+      "R-50.pkl", {});
   EXPECT_EQ(report.loaded.size(), 3U) << report.table();
   EXPECT_EQ(report.unexpected, Names{"pred_w"});
   EXPECT_EQ(report.ignored, Names{"conv1_w_momentum"});
@@ -196,24 +211,29 @@ TEST(LoadWeights, SavedWeightsLoadIntoAnEqualModel) {
   save_weights(folder / "w.pth", model);
   Named other = small_model(3);
   load_weights(other, folder / "w.pth");
-  EXPECT_TRUE(other.at("backbone.bottom_up.res2.0.conv1.weight").equal(torch::full({4, 4, 1, 1}, 3.0F)));
+  EXPECT_TRUE(
+      other.at("backbone.bottom_up.res2.0.conv1.weight").equal(torch::full({4, 4, 1, 1}, 3.0F)));
 }
 
 TEST(LoadWeights, FormatSamplesLoadByTheirLayout) {
   DETFORGE_REQUIRE_TEST_DATA("weights/format_samples");
   const std::filesystem::path samples = test::test_data_dir() / "weights" / "format_samples";
-  for (const char* name : {"state_dict_zip.pth", "state_dict_legacy.pth", "model_zoo_protocol2.pkl", "caffe2_blobs.pkl"}) {
+  for (const char* name : {"state_dict_zip.pth", "state_dict_legacy.pth", "model_zoo_protocol2.pkl",
+                           "caffe2_blobs.pkl"}) {
     Named model;
     model.add("backbone.bottom_up.stem.conv1.weight", torch::zeros({16, 3, 7, 7}));
     const LoadReport report = load_weights(model, samples / name);
     EXPECT_EQ(report.loaded, Names{"backbone.bottom_up.stem.conv1.weight"}) << name;
-    EXPECT_NE(model.at("backbone.bottom_up.stem.conv1.weight").abs().sum().item<double>(), 0.0) << name;
+    EXPECT_NE(model.at("backbone.bottom_up.stem.conv1.weight").abs().sum().item<double>(), 0.0)
+        << name;
   }
   Named model = small_model(3);
   EXPECT_THROW(load_weights(model, samples / "calls_a_function.pkl"), Error);
 }
 
-bool any_case(const nlohmann::json& /*description*/) { return true; }
+bool any_case(const nlohmann::json& /*description*/) {
+  return true;
+}
 
 TEST(LoadWeightsParity, DetectorFilesEqualNpz) {
   int files = 0;
@@ -229,9 +249,12 @@ TEST(LoadWeightsParity, DetectorFilesEqualNpz) {
         model.add(tensor_name, torch::zeros_like(test::to_tensor(array)), true);
       }
       const LoadReport report = load_weights(model, parity.folder / name);
-      EXPECT_TRUE(report.missing.empty() && report.unexpected.empty() && report.reinitialised.empty()) << report.table();
+      EXPECT_TRUE(report.missing.empty() && report.unexpected.empty() &&
+                  report.reinitialised.empty())
+          << report.table();
       for (const std::string& tensor_name : report.loaded) {
-        EXPECT_TRUE(model.at(tensor_name).equal(test::to_tensor(arrays.at(tensor_name)))) << tensor_name;
+        EXPECT_TRUE(model.at(tensor_name).equal(test::to_tensor(arrays.at(tensor_name))))
+            << tensor_name;
       }
       ++files;
     }

@@ -14,7 +14,8 @@ using Json = nlohmann::json;
 
 TEST(NameMaps, LayoutsAreRecognised) {
   EXPECT_EQ(detect_layout({"conv1_w", "res2_0_branch2a_w"}), NameLayout::kCaffe2ResNet);
-  EXPECT_EQ(detect_layout({"conv1.weight", "layer1.0.conv1.weight", "fc.weight"}), NameLayout::kTorchvisionResNet);
+  EXPECT_EQ(detect_layout({"conv1.weight", "layer1.0.conv1.weight", "fc.weight"}),
+            NameLayout::kTorchvisionResNet);
   EXPECT_EQ(detect_layout({"backbone.body.conv1.weight"}), NameLayout::kTorchvisionDetector);
   EXPECT_EQ(detect_layout({"stem.conv1.weight"}), NameLayout::kBareBackbone);
   EXPECT_EQ(detect_layout({"backbone.bottom_up.stem.conv1.weight"}), NameLayout::kNative);
@@ -47,8 +48,10 @@ TEST(NameMaps, TorchvisionDetectorNames) {
 }
 
 TEST(NameMaps, LongestEndingWins) {
-  const auto matches = match_by_ending({"a.b.conv.weight", "c.d.conv.weight", "xconv.weight"}, {"conv.weight", "d.conv.weight"});
-  const std::map<std::string, std::string> expected = {{"a.b.conv.weight", "conv.weight"}, {"c.d.conv.weight", "d.conv.weight"}};
+  const auto matches = match_by_ending({"a.b.conv.weight", "c.d.conv.weight", "xconv.weight"},
+                                       {"conv.weight", "d.conv.weight"});
+  const std::map<std::string, std::string> expected = {{"a.b.conv.weight", "conv.weight"},
+                                                       {"c.d.conv.weight", "d.conv.weight"}};
   EXPECT_EQ(matches, expected);
 }
 
@@ -56,9 +59,13 @@ TEST(NameMaps, AmbiguousEndingIsAnError) {
   EXPECT_THROW(match_by_ending({"a.conv.weight", "b.conv.weight"}, {"conv.weight"}), Error);
 }
 
-bool is_weight_names(const Json& description) { return description.value("case", "") == "unit_weight_names"; }
+bool is_weight_names(const Json& description) {
+  return description.value("case", "") == "unit_weight_names";
+}
 
-Json read_json(const std::filesystem::path& path) { return Json::parse(files::read(path)); }
+Json read_json(const std::filesystem::path& path) {
+  return Json::parse(files::read(path));
+}
 
 TEST(WeightNamesParity, Caffe2NamesBecomeDetectron2s) {
   for (const test::ParityCase& parity : test::parity_cases(is_weight_names)) {

@@ -1,7 +1,6 @@
 #include <cstdlib>
 
 #include <gtest/gtest.h>
-
 #include <torch/types.h>
 
 #include "detforge/core/files.h"
@@ -15,12 +14,14 @@ namespace {
 /// Runs a Python program; its exit status, with what it printed in `output`.
 int run_python(const test::TemporaryFolder& folder, const std::string& program) {
   files::write_atomic(folder / "program.py", program);
-  const std::string command = "cd '" + folder.path().string() + "' && /usr/bin/python3 program.py > output.txt 2>&1";
+  const std::string command =
+      "cd '" + folder.path().string() + "' && /usr/bin/python3 program.py > output.txt 2>&1";
   return std::system(command.c_str());
 }
 
 bool has_python_torch() {
-  static const bool kFound = std::system("/usr/bin/python3 -c 'import torch' > /dev/null 2>&1") == 0;
+  static const bool kFound =
+      std::system("/usr/bin/python3 -c 'import torch' > /dev/null 2>&1") == 0;
   return kFound;
 }
 
@@ -44,7 +45,8 @@ TEST(PythonExchange, PythonReadsWhatWeWrite) {
                     .set("tuple", Value::tuple({1, 2}))
                     .set(3, "three");
   write_torch_file(folder / "safe.pth", value);
-  write_torch_file(folder / "all.pth", value.set("lr", 0.01).set("raw", Value::Bytes{std::string("\x00\xff\x80", 3)}));
+  write_torch_file(folder / "all.pth",
+                   value.set("lr", 0.01).set("raw", Value::Bytes{std::string("\x00\xff\x80", 3)}));
   const int status = run_python(folder, R"(
 import torch
 for d in (torch.load('safe.pth', weights_only=True), torch.load('all.pth')):

@@ -1,7 +1,6 @@
 #include "detforge/serialize/torch_file.h"
 
 #include <gtest/gtest.h>
-
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
@@ -74,7 +73,9 @@ TEST(TorchFile, EqualValuesGiveEqualBytes) {
 TEST(TorchFile, RefusesValuesThatPythonCouldNotRead) {
   const test::TemporaryFolder folder;
   EXPECT_THROW(write_torch_file(folder / "a.pth", Value::list({"\xff"})), Error);
-  EXPECT_THROW(write_torch_file(folder / "a.pth", Value::list({torch::zeros({1}, torch::kComplexFloat)})), Error);
+  EXPECT_THROW(
+      write_torch_file(folder / "a.pth", Value::list({torch::zeros({1}, torch::kComplexFloat)})),
+      Error);
   EXPECT_THROW(write_torch_file(folder / "a.pth", Value::list({Tensor()})), Error);
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
@@ -82,8 +83,11 @@ TEST(TorchFile, RefusesValuesThatPythonCouldNotRead) {
 TEST(TorchFile, SafetensorsRoundTrip) {
   const test::TemporaryFolder folder;
   const Tensor a = torch::rand({3, 2});
-  write_safetensors(folder / "x.safetensors",
-                    Value::dict().set("b", torch::tensor({true, false})).set("a", a).set("format", "pt").set("none", torch::empty({0})));
+  write_safetensors(folder / "x.safetensors", Value::dict()
+                                                  .set("b", torch::tensor({true, false}))
+                                                  .set("a", a)
+                                                  .set("format", "pt")
+                                                  .set("none", torch::empty({0})));
   const Value value = read_torch_file(folder / "x.safetensors");
   EXPECT_TRUE(value.item("x")["a"].tensor().equal(a));
   EXPECT_TRUE(value.item("x")["b"].tensor().equal(torch::tensor({true, false})));
@@ -108,7 +112,8 @@ TEST(TorchFile, SaysWhatOtherFilesAre) {
 TEST(TorchFile, ErrorsNameTheFile) {
   const test::TemporaryFolder folder;
   files::write_atomic(folder / "bad.pth", "hello");
-  EXPECT_NE(refusal(folder / "bad.pth").find("where: " + (folder / "bad.pth").string()), std::string::npos);
+  EXPECT_NE(refusal(folder / "bad.pth").find("where: " + (folder / "bad.pth").string()),
+            std::string::npos);
 }
 
 TEST(TorchFile, DetectsEveryFlippedBitOfTheNumbers) {
@@ -116,7 +121,8 @@ TEST(TorchFile, DetectsEveryFlippedBitOfTheNumbers) {
   write_torch_file(folder / "x.pth", Value::dict().set("w", torch::arange(16, torch::kFloat)));
   const std::string good = files::read(folder / "x.pth");
   const float first[] = {0.0F, 1.0F, 2.0F};
-  const std::size_t start = good.find(std::string(reinterpret_cast<const char*>(first), sizeof first));
+  const std::size_t start =
+      good.find(std::string(reinterpret_cast<const char*>(first), sizeof first));
   ASSERT_NE(start, std::string::npos);
   EXPECT_EQ(start % 64, 0U);
   for (std::size_t i = start; i < start + 64; i += 7) {

@@ -1,9 +1,9 @@
-#include <gtest/gtest.h>
+#include "detforge/serialize/value.h"
 
+#include <gtest/gtest.h>
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
-#include "detforge/serialize/value.h"
 
 namespace detforge {
 namespace {
@@ -51,7 +51,8 @@ TEST(Value, SetReplacesAndKeepsTheOrder) {
 TEST(Value, ErrorsNameThePath) {
   const Value value = Value::dict().set("model", Value::dict().set("x", "text"));
   const Item item = value.item("checkpoint");
-  EXPECT_EQ(message_of([&] { item["model"]["x"].tensor(); }), "checkpoint['model']['x'] is a string, expected a tensor");
+  EXPECT_EQ(message_of([&] { item["model"]["x"].tensor(); }),
+            "checkpoint['model']['x'] is a string, expected a tensor");
   EXPECT_EQ(message_of([&] { item["model"]["y"]; }), "checkpoint['model'] has no entry 'y'");
   EXPECT_EQ(message_of([&] { item["model"][3]; }), "checkpoint['model'] has no entry 3");
   const Value list = Value::list({1});

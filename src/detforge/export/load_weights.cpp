@@ -3,7 +3,6 @@
 #include <set>
 
 #include <fmt/format.h>
-
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
@@ -35,9 +34,12 @@ bool is_running_statistic(std::string_view name) {
   return name.ends_with("running_mean") || name.ends_with("running_var");
 }
 
-std::string shape_of(const Tensor& tensor) { return fmt::format("[{}]", fmt::join(tensor.sizes(), ", ")); }
+std::string shape_of(const Tensor& tensor) {
+  return fmt::format("[{}]", fmt::join(tensor.sizes(), ", "));
+}
 
-/// What of the model is the pre-trained part: bottom_up where there is an FPN, else all of the backbone.
+/// What of the model is the pre-trained part: bottom_up where there is an FPN, else all of the
+/// backbone.
 std::string backbone_prefix(const std::vector<ModelTensor>& tensors) {
   for (const char* prefix : {"backbone.bottom_up.", "backbone."}) {
     for (const ModelTensor& tensor : tensors) {
@@ -50,8 +52,10 @@ std::string backbone_prefix(const std::vector<ModelTensor>& tensors) {
 }
 
 void check_finite(const std::string& name, const Tensor& tensor) {
-  const bool finite = !tensor.is_floating_point() || std::isfinite(tensor.to(at::kDouble).sum().item<double>());
-  DETFORGE_CHECK(finite, fmt::format("{} in the file is not finite", name), "use an earlier checkpoint of that run");
+  const bool finite =
+      !tensor.is_floating_point() || std::isfinite(tensor.to(at::kDouble).sum().item<double>());
+  DETFORGE_CHECK(finite, fmt::format("{} in the file is not finite", name),
+                 "use an earlier checkpoint of that run");
 }
 
 /// A model's tensor and the one of the file that fills it.
@@ -61,7 +65,8 @@ struct Copy {
 
 class Plan {
  public:
-  Plan(std::vector<ModelTensor> model, const WeightsSource& source) : model_(std::move(model)), source_(source) {
+  Plan(std::vector<ModelTensor> model, const WeightsSource& source)
+      : model_(std::move(model)), source_(source) {
     for (const FileTensor& tensor : source_.tensors) {
       by_name_.emplace(tensor.model_name, &tensor);
     }
@@ -112,12 +117,14 @@ class Plan {
       report.loaded.push_back(tensor.name);
       copies_.push_back({tensor.tensor, from});
     } else {
-      report.reinitialised.push_back(fmt::format("{} (model {}, file {})", tensor.name, shape_of(tensor.tensor), shape_of(from)));
+      report.reinitialised.push_back(fmt::format("{} (model {}, file {})", tensor.name,
+                                                 shape_of(tensor.tensor), shape_of(from)));
     }
     return true;
   }
 
-  /// Caffe2's files have no running statistics (they are folded into scale and bias), so these do not count.
+  /// Caffe2's files have no running statistics (they are folded into scale and bias), so these do
+  /// not count.
   bool counts_for_backbone(const std::string& name, const std::string& prefix) const {
     return name.rfind(prefix, 0) == 0 && !carries_no_weights(name) &&
            !(source_.layout == NameLayout::kCaffe2ResNet && is_running_statistic(name));
@@ -126,14 +133,16 @@ class Plan {
   double backbone_fraction(const LoadReport& report) const {
     const std::string prefix = backbone_prefix(model_);
     const auto count = [&](const auto& names) {
-      return std::count_if(names.begin(), names.end(), [&](const auto& name) { return counts_for_backbone(name, prefix); });
+      return std::count_if(names.begin(), names.end(),
+                           [&](const auto& name) { return counts_for_backbone(name, prefix); });
     };
     std::vector<std::string> all;
     for (const ModelTensor& tensor : model_) {
       all.push_back(tensor.name);
     }
     const auto wanted = prefix.empty() ? 0 : count(all);
-    return wanted == 0 ? 1.0 : static_cast<double>(count(report.loaded)) / static_cast<double>(wanted);
+    return wanted == 0 ? 1.0
+                       : static_cast<double>(count(report.loaded)) / static_cast<double>(wanted);
   }
 
   std::vector<ModelTensor> model_;
@@ -156,27 +165,36 @@ void append_names(std::string& text, const char* title, const std::vector<std::s
 }
 
 void check(const LoadReport& report, const LoadOptions& options) {
-  DETFORGE_CHECK(!report.loaded.empty(), fmt::format("no tensor of the file fits the model ({} names)\n{}", report.layout, report.table()),
+  DETFORGE_CHECK(!report.loaded.empty(),
+                 fmt::format("no tensor of the file fits the model ({} names)\n{}", report.layout,
+                             report.table()),
                  "give weights of this architecture");
-  DETFORGE_CHECK(report.backbone_fraction >= options.min_backbone_fraction,
-                 fmt::format("only {:.1f} % of the backbone is in the file, {:.1f} % are wanted\n{}",
-                             100 * report.backbone_fraction, 100 * options.min_backbone_fraction, report.table()),
-                 "give weights of this backbone (depth, norm), or allow a partly initialised one");
+  DETFORGE_CHECK(
+      report.backbone_fraction >= options.min_backbone_fraction,
+      fmt::format("only {:.1f} % of the backbone is in the file, {:.1f} % are wanted\n{}",
+                  100 * report.backbone_fraction, 100 * options.min_backbone_fraction,
+                  report.table()),
+      "give weights of this backbone (depth, norm), or allow a partly initialised one");
 }
 
 }  // namespace
 
 std::string LoadReport::table() const {
-  std::string text = fmt::format("names: {}, backbone {:.1f} % loaded\n", layout, 100 * backbone_fraction);
-  text += fmt::format("{:>8} loaded\n{:>8} re-initialised\n{:>8} missing\n{:>8} unexpected\n{:>8} ignored\n", loaded.size(),
-                      reinitialised.size(), missing.size(), unexpected.size(), ignored.size());
+  std::string text =
+      fmt::format("names: {}, backbone {:.1f} % loaded\n", layout, 100 * backbone_fraction);
+  text += fmt::format(
+      "{:>8} loaded\n{:>8} re-initialised\n{:>8} missing\n{:>8} unexpected\n{:>8} ignored\n",
+      loaded.size(), reinitialised.size(), missing.size(), unexpected.size(), ignored.size());
   append_names(text, "re-initialised (other shape)", reinitialised);
   append_names(text, "missing (kept as initialised)", missing);
   append_names(text, "unexpected (only in the file)", unexpected);
   return text;
 }
 
-LoadReport load_weights(torch::nn::Module& model, const Value& content, const std::string& path, const LoadOptions& options) {
+LoadReport load_weights(torch::nn::Module& model,
+                        const Value& content,
+                        const std::string& path,
+                        const LoadOptions& options) {
   try {
     std::vector<ModelTensor> tensors = tensors_of(model);
     std::vector<std::string> names;
@@ -195,7 +213,9 @@ LoadReport load_weights(torch::nn::Module& model, const Value& content, const st
   }
 }
 
-LoadReport load_weights(torch::nn::Module& model, const std::filesystem::path& file, const LoadOptions& options) {
+LoadReport load_weights(torch::nn::Module& model,
+                        const std::filesystem::path& file,
+                        const LoadOptions& options) {
   return load_weights(model, read_torch_file(file), file.string(), options);
 }
 

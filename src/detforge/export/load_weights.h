@@ -24,32 +24,40 @@ struct LoadOptions {
 
 /// What became of every tensor of the model and the file. Names are the model's unless stated.
 struct LoadReport {
-  std::string layout;                      ///< whose names the file has, for people
+  std::string layout;  ///< whose names the file has, for people
   std::vector<std::string> loaded;
-  std::vector<std::string> reinitialised;  ///< in both, but of another shape: the model's values stay; with both shapes
-  std::vector<std::string> missing;        ///< in the model only: its values stay
-  std::vector<std::string> unexpected;     ///< in the file only; the file's names
-  std::vector<std::string> ignored;        ///< the file's names that mean nothing here (counters, stored anchors)
-  double backbone_fraction = 1.0;          ///< of the backbone's tensors; 1 if the model has none
-  Preprocessing preprocessing;             ///< to be compared with the run's own
-  std::vector<std::string> class_names;    ///< if the file says them
+  std::vector<std::string>
+      reinitialised;  ///< in both, but of another shape: the model's values stay; with both shapes
+  std::vector<std::string> missing;     ///< in the model only: its values stay
+  std::vector<std::string> unexpected;  ///< in the file only; the file's names
+  std::vector<std::string>
+      ignored;  ///< the file's names that mean nothing here (counters, stored anchors)
+  double backbone_fraction = 1.0;        ///< of the backbone's tensors; 1 if the model has none
+  Preprocessing preprocessing;           ///< to be compared with the run's own
+  std::vector<std::string> class_names;  ///< if the file says them
 
-  /// One short table with a row for each of loaded / re-initialised / missing / unexpected / ignored, and the
-  /// names below it, at most 12 of each.
+  /// One short table with a row for each of loaded / re-initialised / missing / unexpected /
+  /// ignored, and the names below it, at most 12 of each.
   std::string table() const;
 };
 
-/// Copies weights from a file (see read_torch_file() for the formats) into a model's parameters and buffers
-/// by name, converting the dtype. Understands {"model": ...} (Detectron2, own checkpoints), {"state_dict": ...}
-/// (mmdetection, Lightning), {"blobs": ...} (Caffe2), a plain state dict, names with "module." in front, and the
-/// layouts of name_maps.h. Tensors of another shape (heads for other classes) keep the model's values.
-/// torchvision's predictors are reordered: there the background is class 0, here it is the last one.
-/// Throws Error, with the model unchanged: the file cannot be read, holds no tensors or not-finite ones, none
-/// fits, or less than min_backbone_fraction of the backbone would be loaded.
-LoadReport load_weights(torch::nn::Module& model, const std::filesystem::path& file, const LoadOptions& options = {});
+/// Copies weights from a file (see read_torch_file() for the formats) into a model's parameters and
+/// buffers by name, converting the dtype. Understands {"model": ...} (Detectron2, own checkpoints),
+/// {"state_dict": ...} (mmdetection, Lightning), {"blobs": ...} (Caffe2), a plain state dict, names
+/// with "module." in front, and the layouts of name_maps.h. Tensors of another shape (heads for
+/// other classes) keep the model's values. torchvision's predictors are reordered: there the
+/// background is class 0, here it is the last one. Throws Error, with the model unchanged: the file
+/// cannot be read, holds no tensors or not-finite ones, none fits, or less than
+/// min_backbone_fraction of the backbone would be loaded.
+LoadReport load_weights(torch::nn::Module& model,
+                        const std::filesystem::path& file,
+                        const LoadOptions& options = {});
 
 /// The same for a file that has been read already; `path` is for messages.
-LoadReport load_weights(torch::nn::Module& model, const Value& content, const std::string& path, const LoadOptions& options);
+LoadReport load_weights(torch::nn::Module& model,
+                        const Value& content,
+                        const std::string& path,
+                        const LoadOptions& options);
 
 /// Writes {"model": state dict} with torch.save's format, for Python: torch.load(file)["model"].
 void save_weights(const std::filesystem::path& file, const torch::nn::Module& model);

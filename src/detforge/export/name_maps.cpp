@@ -14,11 +14,14 @@ struct Replacement {
   std::string_view from, to;
 };
 
-bool starts_with(std::string_view text, std::string_view start) { return text.substr(0, start.size()) == start; }
+bool starts_with(std::string_view text, std::string_view start) {
+  return text.substr(0, start.size()) == start;
+}
 
 /// Replaces the first prefix that fits.
 template <std::size_t N>
-std::optional<std::string> replace_prefix(std::string_view text, const std::array<Replacement, N>& replacements) {
+std::optional<std::string> replace_prefix(std::string_view text,
+                                          const std::array<Replacement, N>& replacements) {
   for (const auto& [from, to] : replacements) {
     if (starts_with(text, from)) {
       return std::string(to) + std::string(text.substr(from.size()));
@@ -39,8 +42,10 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 
 /// "branch2a" -> "conv1" ...: the convolutions of a bottleneck block in Caffe2.
 std::string_view caffe2_convolution(std::string_view branch) {
-  constexpr std::array<Replacement, 4> kBranches = {
-      {{"branch1", "shortcut"}, {"branch2a", "conv1"}, {"branch2b", "conv2"}, {"branch2c", "conv3"}}};
+  constexpr std::array<Replacement, 4> kBranches = {{{"branch1", "shortcut"},
+                                                     {"branch2a", "conv1"},
+                                                     {"branch2b", "conv2"},
+                                                     {"branch2c", "conv3"}}};
   for (const auto& [from, to] : kBranches) {
     if (branch == from) {
       return to;
@@ -49,9 +54,12 @@ std::string_view caffe2_convolution(std::string_view branch) {
   return branch;
 }
 
-std::string_view caffe2_kind(std::string_view last) { return last == "b" ? "bias" : "weight"; }
+std::string_view caffe2_kind(std::string_view last) {
+  return last == "b" ? "bias" : "weight";
+}
 
-/// "1.0" -> nothing special; "downsample.1.bias" -> "shortcut.norm.bias" ...: the rest of a name in a block.
+/// "1.0" -> nothing special; "downsample.1.bias" -> "shortcut.norm.bias" ...: the rest of a name in
+/// a block.
 std::optional<std::string> torchvision_block_part(std::string_view part) {
   constexpr std::array<Replacement, 8> kParts = {{{"downsample.0.", "shortcut."},
                                                   {"downsample.1.", "shortcut.norm."},
@@ -64,8 +72,11 @@ std::optional<std::string> torchvision_block_part(std::string_view part) {
   return replace_prefix(part, kParts);
 }
 
-/// "0.weight", "0.0.weight", "weight" -> "weight": torchvision wrapped these layers differently over time.
-std::string_view last_part(std::string_view name) { return name.substr(name.rfind('.') + 1); }
+/// "0.weight", "0.0.weight", "weight" -> "weight": torchvision wrapped these layers differently
+/// over time.
+std::string_view last_part(std::string_view name) {
+  return name.substr(name.rfind('.') + 1);
+}
 
 /// "inner_blocks.1.0.weight" -> fpn_lateral3.weight, "layer_blocks.1.bias" -> fpn_output3.bias.
 std::optional<std::string> torchvision_fpn(std::string_view name) {
@@ -73,7 +84,9 @@ std::optional<std::string> torchvision_fpn(std::string_view name) {
   if (parts.size() < 3 || parts[1].size() != 1 || parts[1][0] < '0' || parts[1][0] > '3') {
     return std::nullopt;
   }
-  const char* kind = parts[0] == "inner_blocks" ? "lateral" : parts[0] == "layer_blocks" ? "output" : nullptr;
+  const char* kind = parts[0] == "inner_blocks"   ? "lateral"
+                     : parts[0] == "layer_blocks" ? "output"
+                                                  : nullptr;
   if (kind == nullptr) {
     return std::nullopt;
   }
@@ -84,11 +97,16 @@ std::optional<std::string> torchvision_fpn(std::string_view name) {
 
 const char* describe(NameLayout layout) {
   switch (layout) {
-    case NameLayout::kCaffe2ResNet: return "Caffe2 ResNet";
-    case NameLayout::kTorchvisionResNet: return "torchvision ResNet";
-    case NameLayout::kTorchvisionDetector: return "torchvision detector";
-    case NameLayout::kBareBackbone: return "Detectron2 backbone";
-    case NameLayout::kNative: break;
+    case NameLayout::kCaffe2ResNet:
+      return "Caffe2 ResNet";
+    case NameLayout::kTorchvisionResNet:
+      return "torchvision ResNet";
+    case NameLayout::kTorchvisionDetector:
+      return "torchvision detector";
+    case NameLayout::kBareBackbone:
+      return "Detectron2 backbone";
+    case NameLayout::kNative:
+      break;
   }
   return "DetForge / Detectron2";
 }
@@ -122,10 +140,12 @@ std::string caffe2_to_detectron2(std::string_view name) {
   if (starts_with(name, "res_conv1_bn_")) {
     return fmt::format("stem.conv1.norm.{}", kind);
   }
-  const bool in_block = parts.size() >= 4 && starts_with(parts[0], "res") && starts_with(parts[2], "branch");
+  const bool in_block =
+      parts.size() >= 4 && starts_with(parts[0], "res") && starts_with(parts[2], "branch");
   if (in_block) {
     const bool is_norm = parts.size() == 5 && parts[3] == "bn";
-    return fmt::format("{}.{}.{}.{}{}", parts[0], parts[1], caffe2_convolution(parts[2]), is_norm ? "norm." : "", kind);
+    return fmt::format("{}.{}.{}.{}{}", parts[0], parts[1], caffe2_convolution(parts[2]),
+                       is_norm ? "norm." : "", kind);
   }
   const bool has_kind = parts.size() > 1 && (parts.back() == "w" || parts.back() == "b");
   if (!has_kind) {
@@ -140,12 +160,14 @@ std::optional<std::string> torchvision_resnet_to_detectron2(std::string_view nam
   if (name.ends_with("num_batches_tracked")) {
     return std::nullopt;
   }
-  constexpr std::array<Replacement, 2> kStem = {{{"conv1.", "stem.conv1."}, {"bn1.", "stem.conv1.norm."}}};
+  constexpr std::array<Replacement, 2> kStem = {
+      {{"conv1.", "stem.conv1."}, {"bn1.", "stem.conv1.norm."}}};
   if (const auto stem = replace_prefix(name, kStem)) {
     return stem;
   }
   // layer1.0.conv1.weight: stage, block, the rest
-  const bool in_stage = starts_with(name, "layer") && name.size() > 7 && name[5] >= '1' && name[5] <= '4' && name[6] == '.';
+  const bool in_stage = starts_with(name, "layer") && name.size() > 7 && name[5] >= '1' &&
+                        name[5] <= '4' && name[6] == '.';
   const std::size_t block_end = in_stage ? name.find('.', 7) : std::string_view::npos;
   if (block_end == std::string_view::npos) {
     return std::nullopt;
@@ -196,8 +218,9 @@ std::map<std::string, std::string> match_by_ending(const std::vector<std::string
       const auto found = available.find(std::string_view(model_name).substr(start));
       if (found != available.end()) {
         const auto [other, is_new] = used.emplace(*found, model_name);
-        DETFORGE_CHECK(is_new, fmt::format("the file's {} fits {} and {}", *found, other->second, model_name),
-                       "rename the weights in the file to their full names");
+        DETFORGE_CHECK(
+            is_new, fmt::format("the file's {} fits {} and {}", *found, other->second, model_name),
+            "rename the weights in the file to their full names");
         matches.emplace(model_name, *found);
         break;
       }

@@ -30,13 +30,14 @@ std::vector<double> to_doubles(const Value& value) {
   return numbers;
 }
 
-/// What the file says, and what is known of files of this layout. Refs: Detectron2's configs for MSRA models
-/// (BGR, std 1) and torchvision's transforms (RGB, 0..1, here times 255).
+/// What the file says, and what is known of files of this layout. Refs: Detectron2's configs for
+/// MSRA models (BGR, std 1) and torchvision's transforms (RGB, 0..1, here times 255).
 Preprocessing find_preprocessing(const Value& content, const Value& state_dict, NameLayout layout) {
   Preprocessing found;
   if (layout == NameLayout::kCaffe2ResNet) {
     found = {{103.530, 116.280, 123.675}, {1.0, 1.0, 1.0}, "BGR"};
-  } else if (layout == NameLayout::kTorchvisionResNet || layout == NameLayout::kTorchvisionDetector) {
+  } else if (layout == NameLayout::kTorchvisionResNet ||
+             layout == NameLayout::kTorchvisionDetector) {
     found = {{123.675, 116.280, 103.530}, {58.395, 57.120, 57.375}, "RGB"};
   }
   for (const Value* place : {&state_dict, &content}) {
@@ -47,7 +48,8 @@ Preprocessing find_preprocessing(const Value& content, const Value& state_dict, 
       found.pixel_std = to_doubles(*deviation);
     }
   }
-  if (const Value* format = content.find("pixel_format"); format != nullptr && format->get_if<std::string>() != nullptr) {
+  if (const Value* format = content.find("pixel_format");
+      format != nullptr && format->get_if<std::string>() != nullptr) {
     found.pixel_format = *format->get_if<std::string>();
   }
   return found;
@@ -66,16 +68,21 @@ std::vector<std::string> find_class_names(const Value& content) {
 
 std::string convert_name(const std::string& name, NameLayout layout) {
   switch (layout) {
-    case NameLayout::kCaffe2ResNet: return caffe2_to_detectron2(name);
-    case NameLayout::kTorchvisionResNet: return torchvision_resnet_to_detectron2(name).value_or("");
-    case NameLayout::kTorchvisionDetector: return torchvision_detector_to_detectron2(name).value_or("");
+    case NameLayout::kCaffe2ResNet:
+      return caffe2_to_detectron2(name);
+    case NameLayout::kTorchvisionResNet:
+      return torchvision_resnet_to_detectron2(name).value_or("");
+    case NameLayout::kTorchvisionDetector:
+      return torchvision_detector_to_detectron2(name).value_or("");
     case NameLayout::kBareBackbone:
-    case NameLayout::kNative: break;
+    case NameLayout::kNative:
+      break;
   }
   return name;
 }
 
-/// torchvision: background first, a box per class with background. Here: background last, boxes for objects only.
+/// torchvision: background first, a box per class with background. Here: background last, boxes for
+/// objects only.
 Tensor reorder_classes(const std::string& model_name, const Tensor& tensor) {
   if (tensor.dim() == 0) {
     return tensor;
@@ -112,7 +119,8 @@ void complete_names(std::vector<FileTensor>& tensors, const std::vector<std::str
 
 bool carries_no_weights(std::string_view name) {
   return name.ends_with("num_batches_tracked") || name.ends_with("_momentum") ||
-         name.find("cell_anchors") != std::string_view::npos || name == "pixel_mean" || name == "pixel_std";
+         name.find("cell_anchors") != std::string_view::npos || name == "pixel_mean" ||
+         name == "pixel_std";
 }
 
 WeightsSource interpret_weights(const Value& content, const std::vector<std::string>& model_names) {
@@ -142,8 +150,10 @@ WeightsSource interpret_weights(const Value& content, const std::vector<std::str
     }
   }
   const Value* heuristics = content.find("matching_heuristics");
-  const bool asks_for_endings = heuristics != nullptr && heuristics->get_if<bool>() != nullptr && *heuristics->get_if<bool>();
-  if (asks_for_endings || (source.layout != NameLayout::kNative && source.layout != NameLayout::kTorchvisionDetector)) {
+  const bool asks_for_endings =
+      heuristics != nullptr && heuristics->get_if<bool>() != nullptr && *heuristics->get_if<bool>();
+  if (asks_for_endings ||
+      (source.layout != NameLayout::kNative && source.layout != NameLayout::kTorchvisionDetector)) {
     complete_names(source.tensors, model_names);
   }
   source.preprocessing = find_preprocessing(content, state_dict, source.layout);

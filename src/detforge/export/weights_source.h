@@ -24,12 +24,12 @@ struct WeightsSource {
   std::vector<std::string> class_names;
 };
 
-/// Whether a tensor of this name holds nothing to be learnt: counters of BatchNorm, stored anchors and pixel
-/// statistics, momentum inside Caffe2 blobs.
+/// Whether a tensor of this name holds nothing to be learnt: counters of BatchNorm, stored anchors
+/// and pixel statistics, momentum inside Caffe2 blobs.
 bool carries_no_weights(std::string_view name);
 
-/// Finds the state dict in a file's content, recognises its layout and converts names to those of a model whose
-/// tensors are `model_names`. Throws Error if there is no tensor in it.
+/// Finds the state dict in a file's content, recognises its layout and converts names to those of a
+/// model whose tensors are `model_names`. Throws Error if there is no tensor in it.
 WeightsSource interpret_weights(const Value& content, const std::vector<std::string>& model_names);
 
 }  // namespace detforge

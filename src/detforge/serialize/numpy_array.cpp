@@ -9,10 +9,14 @@
 namespace detforge::pickle {
 namespace {
 
-/// The torch type with the same bytes; unsigned numbers use the signed type of their size for the moment.
+/// The torch type with the same bytes; unsigned numbers use the signed type of their size for the
+/// moment.
 std::optional<at::ScalarType> same_size_type(char kind, int size) {
   if (kind == 'f') {
-    return size == 2 ? std::optional(at::kHalf) : size == 4 ? std::optional(at::kFloat) : size == 8 ? std::optional(at::kDouble) : std::nullopt;
+    return size == 2   ? std::optional(at::kHalf)
+           : size == 4 ? std::optional(at::kFloat)
+           : size == 8 ? std::optional(at::kDouble)
+                       : std::nullopt;
   }
   if (kind == 'b') {
     return size == 1 ? std::optional(at::kBool) : std::nullopt;
@@ -21,11 +25,16 @@ std::optional<at::ScalarType> same_size_type(char kind, int size) {
     return std::nullopt;
   }
   switch (size) {
-    case 1: return kind == 'u' ? at::kByte : at::kChar;
-    case 2: return at::kShort;
-    case 4: return at::kInt;
-    case 8: return at::kLong;
-    default: return std::nullopt;
+    case 1:
+      return kind == 'u' ? at::kByte : at::kChar;
+    case 2:
+      return at::kShort;
+    case 4:
+      return at::kInt;
+    case 8:
+      return at::kLong;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -39,8 +48,10 @@ void copy_swapped(std::string_view bytes, char* to, std::size_t size) {
 
 Tensor widen_unsigned(const Tensor& numbers, int size) {
   switch (size) {
-    case 2: return numbers.to(at::kInt).bitwise_and(0xFFFF);
-    case 4: return numbers.to(at::kLong).bitwise_and(std::int64_t{0xFFFFFFFF});
+    case 2:
+      return numbers.to(at::kInt).bitwise_and(0xFFFF);
+    case 4:
+      return numbers.to(at::kLong).bitwise_and(std::int64_t{0xFFFFFFFF});
     default:
       DETFORGE_CHECK(size != 8 || numbers.numel() == 0 || numbers.min().item<std::int64_t>() >= 0,
                      "a uint64 array holds numbers above 9.2e18", "store it as int64");
@@ -62,7 +73,8 @@ NumpyDtype parse_numpy_dtype(std::string_view name) {
     dtype.size = name[1] - '0';
   }
   DETFORGE_CHECK(name.size() == 2 && same_size_type(dtype.kind, dtype.size),
-                 fmt::format("a NumPy array of type '{}'", full), "only booleans, integers and floats can be read");
+                 fmt::format("a NumPy array of type '{}'", full),
+                 "only booleans, integers and floats can be read");
   return dtype;
 }
 
@@ -76,13 +88,16 @@ Tensor numpy_tensor(const NumpyDtype& dtype,
     fits = fits && !__builtin_mul_overflow(size, extent, &size);
   }
   if (!fits || size != static_cast<std::int64_t>(bytes.size())) {
-    fail_malformed(fmt::format("a NumPy array of shape [{}] with {} bytes", fmt::join(shape, ", "), bytes.size()));
+    fail_malformed(fmt::format("a NumPy array of shape [{}] with {} bytes", fmt::join(shape, ", "),
+                               bytes.size()));
   }
-  const std::vector<std::int64_t> memory_shape = fortran_order ? std::vector<std::int64_t>(shape.rbegin(), shape.rend()) : shape;
+  const std::vector<std::int64_t> memory_shape =
+      fortran_order ? std::vector<std::int64_t>(shape.rbegin(), shape.rend()) : shape;
   Tensor numbers = at::empty(memory_shape, *same_size_type(dtype.kind, dtype.size));
   auto* to = static_cast<char*>(numbers.data_ptr());
   if (dtype.kind == 'b') {
-    std::transform(bytes.begin(), bytes.end(), to, [](char byte) { return static_cast<char>(byte != 0); });
+    std::transform(bytes.begin(), bytes.end(), to,
+                   [](char byte) { return static_cast<char>(byte != 0); });
   } else if (dtype.swapped) {
     copy_swapped(bytes, to, static_cast<std::size_t>(dtype.size));
   } else if (!bytes.empty()) {

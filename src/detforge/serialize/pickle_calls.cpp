@@ -48,9 +48,13 @@ Object* make_ordered_dict(const Arguments& arguments, Arena& arena) {
   return arena.make(std::move(mapping));
 }
 
-Object* make_empty_dict(const Arguments& /*arguments*/, Arena& arena) { return arena.make(Mapping{}); }
+Object* make_empty_dict(const Arguments& /*arguments*/, Arena& arena) {
+  return arena.make(Mapping{});
+}
 
-Object* make_namespace(const Arguments& /*arguments*/, Arena& arena) { return arena.make(Mapping{.is_namespace = true, .entries = {}}); }
+Object* make_namespace(const Arguments& /*arguments*/, Arena& arena) {
+  return arena.make(Mapping{.is_namespace = true, .entries = {}});
+}
 
 Object* make_list(const Arguments& arguments, Arena& arena) {
   Sequence list;
@@ -107,7 +111,9 @@ std::vector<std::int64_t> to_integers(const Sequence& sequence, const char* role
 }
 
 /// Throws unless every element of the view lies inside its storage.
-void check_view(const std::vector<std::int64_t>& size, const std::vector<std::int64_t>& stride, std::int64_t offset,
+void check_view(const std::vector<std::int64_t>& size,
+                const std::vector<std::int64_t>& stride,
+                std::int64_t offset,
                 std::int64_t available) {
   std::int64_t count = 1;
   std::int64_t last = offset;
@@ -131,7 +137,8 @@ Object* rebuild_tensor(const Arguments& arguments, Arena& arena) {
   const Tensor& storage = argument_as<Storage>(arguments, 0, "a tensor's storage").numbers;
   const std::int64_t offset = argument_as<std::int64_t>(arguments, 1, "a tensor's offset");
   const auto size = to_integers(argument_as<Sequence>(arguments, 2, "a tensor's size"), "a size");
-  const auto stride = to_integers(argument_as<Sequence>(arguments, 3, "a tensor's strides"), "a stride");
+  const auto stride =
+      to_integers(argument_as<Sequence>(arguments, 3, "a tensor's strides"), "a stride");
   check_view(size, stride, offset, storage.numel());
   return arena.make(storage.as_strided(size, stride, offset));
 }
@@ -144,7 +151,9 @@ Object* make_dtype(const Arguments& arguments, Arena& arena) {
   return arena.make(parse_numpy_dtype(text_argument(arguments, 0, "a NumPy dtype's name")));
 }
 
-Object* make_unfilled_array(const Arguments& /*arguments*/, Arena& arena) { return arena.make(UnfilledArray{}); }
+Object* make_unfilled_array(const Arguments& /*arguments*/, Arena& arena) {
+  return arena.make(UnfilledArray{});
+}
 
 /// The raw numbers of an array, however this protocol keeps bytes.
 std::string raw_bytes(Object* object, Arena& arena) {
@@ -172,7 +181,8 @@ Object* make_scalar(const Arguments& arguments, Arena& arena) {
 /// numpy.core.numeric._frombuffer(bytes, dtype, shape, order): protocol 5.
 Object* from_buffer(const Arguments& arguments, Arena& arena) {
   const auto& dtype = argument_as<NumpyDtype>(arguments, 1, "a NumPy array's dtype");
-  const auto shape = to_integers(argument_as<Sequence>(arguments, 2, "a NumPy array's shape"), "a size");
+  const auto shape =
+      to_integers(argument_as<Sequence>(arguments, 2, "a NumPy array's shape"), "a size");
   const std::string& order = text_argument(arguments, 3, "a NumPy array's order");
   const std::string bytes = raw_bytes(arguments[0], arena);
   arena.charge(2 * bytes.size());
@@ -207,15 +217,17 @@ const std::map<std::string, Maker>& makers() {
 
 /// Classes that only appear as an argument: of _reconstruct and of defaultdict.
 bool is_named_type(const std::string& name) {
-  static const std::set<std::string> kNames = {"numpy.ndarray",  "builtins.dict",  "builtins.list",
-                                               "builtins.int",   "builtins.float", "builtins.str",
-                                               "builtins.long",  "builtins.unicode"};  // int and str in Python 2
+  static const std::set<std::string> kNames = {
+      "numpy.ndarray", "builtins.dict", "builtins.list",   "builtins.int", "builtins.float",
+      "builtins.str",  "builtins.long", "builtins.unicode"};  // int and str in Python 2
   return kNames.count(name) != 0;
 }
 
 /// Renames what moved: Python 2's builtins, NumPy 2's private modules, CUDA storages.
 std::string canonical_name(const std::string& module, const std::string& name) {
-  std::string canonical = module == "__builtin__" ? "builtins" : module == "torch.cuda" ? "torch" : module;
+  std::string canonical = module == "__builtin__"  ? "builtins"
+                          : module == "torch.cuda" ? "torch"
+                                                   : module;
   if (canonical.rfind("numpy._core.", 0) == 0) {
     canonical.replace(0, 12, "numpy.core.");
   }
@@ -233,10 +245,12 @@ bool is_torch_dtype(const std::string& name) {
 
 std::optional<at::ScalarType> storage_dtype(const std::string& name) {
   static const std::map<std::string, at::ScalarType> kTypes = {
-      {"torch.FloatStorage", at::kFloat},       {"torch.DoubleStorage", at::kDouble}, {"torch.HalfStorage", at::kHalf},
-      {"torch.BFloat16Storage", at::kBFloat16}, {"torch.LongStorage", at::kLong},     {"torch.IntStorage", at::kInt},
-      {"torch.ShortStorage", at::kShort},       {"torch.CharStorage", at::kChar},     {"torch.ByteStorage", at::kByte},
-      {"torch.BoolStorage", at::kBool},         {"torch.storage.UntypedStorage", at::kByte}};
+      {"torch.FloatStorage", at::kFloat},         {"torch.DoubleStorage", at::kDouble},
+      {"torch.HalfStorage", at::kHalf},           {"torch.BFloat16Storage", at::kBFloat16},
+      {"torch.LongStorage", at::kLong},           {"torch.IntStorage", at::kInt},
+      {"torch.ShortStorage", at::kShort},         {"torch.CharStorage", at::kChar},
+      {"torch.ByteStorage", at::kByte},           {"torch.BoolStorage", at::kBool},
+      {"torch.storage.UntypedStorage", at::kByte}};
   const auto found = kTypes.find(name);
   return found == kTypes.end() ? std::nullopt : std::optional(found->second);
 }
@@ -246,9 +260,12 @@ Object* find_global(const std::string& module, const std::string& name, Arena& a
   if (is_torch_dtype(canonical)) {
     return arena.make(std::move(canonical));
   }
-  const bool allowed = makers().count(canonical) != 0 || is_named_type(canonical) || storage_dtype(canonical);
-  DETFORGE_CHECK(allowed, fmt::format("the file wants to call {}; DetForge never executes pickled code", canonical),
-                 "save the weights alone in Python: torch.save(model.state_dict(), 'weights.pth')");
+  const bool allowed =
+      makers().count(canonical) != 0 || is_named_type(canonical) || storage_dtype(canonical);
+  DETFORGE_CHECK(
+      allowed,
+      fmt::format("the file wants to call {}; DetForge never executes pickled code", canonical),
+      "save the weights alone in Python: torch.save(model.state_dict(), 'weights.pth')");
   return arena.make(Global{std::move(canonical)});
 }
 
@@ -275,7 +292,8 @@ void set_state(Object* object, Object* state, Arena& arena) {
     return;
   }
   expect<UnfilledArray>(object, "an object with a state");
-  const auto shape = to_integers(argument_as<Sequence>(items, 1, "a NumPy array's shape"), "a size");
+  const auto shape =
+      to_integers(argument_as<Sequence>(items, 1, "a NumPy array's shape"), "a size");
   const auto& dtype = argument_as<NumpyDtype>(items, 2, "a NumPy array's dtype");
   const bool fortran_order = argument_as<bool>(items, 3, "a NumPy array's order");
   const std::string bytes = raw_bytes(argument(items, 4), arena);

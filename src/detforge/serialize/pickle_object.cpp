@@ -21,8 +21,9 @@ class KeyIndex {
       return texts_.emplace(*text, position).first->second;
     }
     const auto* number = key.get_if<std::int64_t>();
-    DETFORGE_CHECK(number != nullptr, fmt::format("{} is used as a key of a dict", key.kind_name()),
-                   "only strings and integers are read as keys: save the weights as a plain state dict");
+    DETFORGE_CHECK(
+        number != nullptr, fmt::format("{} is used as a key of a dict", key.kind_name()),
+        "only strings and integers are read as keys: save the weights as a plain state dict");
     return numbers_.emplace(*number, position).first->second;
   }
 
@@ -83,10 +84,14 @@ class Converter {
     }
     return Value::dict(std::move(entries));
   }
-  Value from(Global& global, int /*depth*/) { fail_malformed(global.name + " stands where data should be"); }
+  Value from(Global& global, int /*depth*/) {
+    fail_malformed(global.name + " stands where data should be");
+  }
   Value from(Storage& /*storage*/, int /*depth*/) { fail_malformed("a storage without a tensor"); }
   Value from(NumpyDtype& /*dtype*/, int /*depth*/) { return "numpy.dtype"; }
-  Value from(UnfilledArray& /*array*/, int /*depth*/) { fail_malformed("a NumPy array without its numbers"); }
+  Value from(UnfilledArray& /*array*/, int /*depth*/) {
+    fail_malformed("a NumPy array without its numbers");
+  }
 
   Arena& arena_;
 };
@@ -94,7 +99,8 @@ class Converter {
 }  // namespace
 
 Object* Arena::make(Data data) {
-  DETFORGE_CHECK(objects_.size() < kMaxObjects, fmt::format("the pickle makes more than {} objects", kMaxObjects),
+  DETFORGE_CHECK(objects_.size() < kMaxObjects,
+                 fmt::format("the pickle makes more than {} objects", kMaxObjects),
                  "this is not a weights file; save the state dict alone");
   objects_.push_back({std::move(data)});
   return &objects_.back();
@@ -107,7 +113,8 @@ void Arena::charge(std::size_t bytes) {
 }
 
 void fail_malformed(const std::string& what) {
-  throw Error("not a valid pickle: " + what, "the file is damaged or cut short: get it again from its source");
+  throw Error("not a valid pickle: " + what,
+              "the file is damaged or cut short: get it again from its source");
 }
 
 const std::string& expect_text(Object* object, const char* role) {
@@ -115,6 +122,8 @@ const std::string& expect_text(Object* object, const char* role) {
   return bytes != nullptr ? bytes->data : expect<std::string>(object, role);
 }
 
-Value to_value(Object* object, Arena& arena) { return Converter(arena).convert(object, 0); }
+Value to_value(Object* object, Arena& arena) {
+  return Converter(arena).convert(object, 0);
+}
 
 }  // namespace detforge::pickle

@@ -41,8 +41,20 @@ struct Mapping {
   std::vector<std::pair<Object*, Object*>> entries;
 };
 
-using Data = std::variant<std::monostate, bool, std::int64_t, double, std::string, Value::Bytes, ByteString, Tensor,
-                          Sequence, Mapping, Global, Storage, NumpyDtype, UnfilledArray>;
+using Data = std::variant<std::monostate,
+                          bool,
+                          std::int64_t,
+                          double,
+                          std::string,
+                          Value::Bytes,
+                          ByteString,
+                          Tensor,
+                          Sequence,
+                          Mapping,
+                          Global,
+                          Storage,
+                          NumpyDtype,
+                          UnfilledArray>;
 
 struct Object {
   Data data;
@@ -53,14 +65,16 @@ struct Object {
   }
 };
 
-/// Owns all objects of one pickle (so that cycles and deep nesting need no thought) and counts what is made:
-/// a pickle can name an object twice in two bytes, so the input's size alone bounds nothing.
+/// Owns all objects of one pickle (so that cycles and deep nesting need no thought) and counts what
+/// is made: a pickle can name an object twice in two bytes, so the input's size alone bounds
+/// nothing.
 class Arena {
  public:
   explicit Arena(std::size_t input_size) : bytes_left_((std::size_t{64} << 20) + 4 * input_size) {}
 
   Object* make(Data data);
-  /// Accounts for memory that is not simply a piece of the input; throws Error when the limit is reached.
+  /// Accounts for memory that is not simply a piece of the input; throws Error when the limit is
+  /// reached.
   void charge(std::size_t bytes);
 
  private:
@@ -85,7 +99,8 @@ T& expect(Object* object, const char* role) {
 /// Text, also Python 2's; an Error that says `role` if the object is something else.
 const std::string& expect_text(Object* object, const char* role);
 
-/// Copies the finished object as a Value. Throws Error for cycles, nesting deeper than 100, functions and half-built objects.
+/// Copies the finished object as a Value. Throws Error for cycles, nesting deeper than 100,
+/// functions and half-built objects.
 Value to_value(Object* object, Arena& arena);
 
 }  // namespace detforge::pickle

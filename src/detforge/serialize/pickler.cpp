@@ -22,18 +22,29 @@ std::string little_endian(std::uint64_t number, int count) {
 
 const char* storage_class(at::ScalarType dtype) {
   switch (dtype) {
-    case at::kFloat: return "FloatStorage";
-    case at::kDouble: return "DoubleStorage";
-    case at::kHalf: return "HalfStorage";
-    case at::kBFloat16: return "BFloat16Storage";
-    case at::kLong: return "LongStorage";
-    case at::kInt: return "IntStorage";
-    case at::kShort: return "ShortStorage";
-    case at::kChar: return "CharStorage";
-    case at::kByte: return "ByteStorage";
-    case at::kBool: return "BoolStorage";
+    case at::kFloat:
+      return "FloatStorage";
+    case at::kDouble:
+      return "DoubleStorage";
+    case at::kHalf:
+      return "HalfStorage";
+    case at::kBFloat16:
+      return "BFloat16Storage";
+    case at::kLong:
+      return "LongStorage";
+    case at::kInt:
+      return "IntStorage";
+    case at::kShort:
+      return "ShortStorage";
+    case at::kChar:
+      return "CharStorage";
+    case at::kByte:
+      return "ByteStorage";
+    case at::kBool:
+      return "BoolStorage";
     default:
-      throw Error(fmt::format("a tensor of type {} cannot be written", c10::toString(dtype)), "convert it to float32");
+      throw Error(fmt::format("a tensor of type {} cannot be written", c10::toString(dtype)),
+                  "convert it to float32");
   }
 }
 
@@ -46,17 +57,34 @@ std::string Pickler::dump(const Value& value) {
 }
 
 void Pickler::write(const Value& value, int depth) {
-  DETFORGE_CHECK(depth <= kMaxDepth, "values nest deeper than 100 levels", "write a flatter structure");
+  DETFORGE_CHECK(depth <= kMaxDepth, "values nest deeper than 100 levels",
+                 "write a flatter structure");
   switch (value.kind()) {
-    case Value::Kind::kNone: out_ += 'N'; break;
-    case Value::Kind::kBool: out_ += *value.get_if<bool>() ? '\x88' : '\x89'; break;
-    case Value::Kind::kInt: write_integer(*value.get_if<std::int64_t>()); break;
-    case Value::Kind::kDouble: write_double(*value.get_if<double>()); break;
-    case Value::Kind::kString: write_text(*value.get_if<std::string>()); break;
-    case Value::Kind::kBytes: write_bytes(value.get_if<Value::Bytes>()->data); break;
-    case Value::Kind::kTensor: write_tensor(*value.get_if<Tensor>()); break;
+    case Value::Kind::kNone:
+      out_ += 'N';
+      break;
+    case Value::Kind::kBool:
+      out_ += *value.get_if<bool>() ? '\x88' : '\x89';
+      break;
+    case Value::Kind::kInt:
+      write_integer(*value.get_if<std::int64_t>());
+      break;
+    case Value::Kind::kDouble:
+      write_double(*value.get_if<double>());
+      break;
+    case Value::Kind::kString:
+      write_text(*value.get_if<std::string>());
+      break;
+    case Value::Kind::kBytes:
+      write_bytes(value.get_if<Value::Bytes>()->data);
+      break;
+    case Value::Kind::kTensor:
+      write_tensor(*value.get_if<Tensor>());
+      break;
     case Value::Kind::kList:
-    case Value::Kind::kTuple: write_list(value, *value.items(), depth); break;
+    case Value::Kind::kTuple:
+      write_list(value, *value.items(), depth);
+      break;
     case Value::Kind::kDict:
       out_ += "}(";
       for (const Value::Entry& entry : *value.entries()) {
@@ -84,7 +112,8 @@ void Pickler::write_double(double number) {
 }
 
 void Pickler::write_text(const std::string& text) {
-  DETFORGE_CHECK(pickle::is_utf8(text), "a text to be written is not UTF-8", "rename the file or class it comes from");
+  DETFORGE_CHECK(pickle::is_utf8(text), "a text to be written is not UTF-8",
+                 "rename the file or class it comes from");
   out_ += 'X' + little_endian(text.size(), 4) + text;
 }
 
@@ -107,7 +136,8 @@ void Pickler::write_list(const Value& value, const Value::List& items, int depth
 
 /// torch._utils._rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks).
 void Pickler::write_tensor(const Tensor& tensor) {
-  DETFORGE_CHECK(tensor.defined(), "an undefined tensor is to be written", "leave the entry out or write None");
+  DETFORGE_CHECK(tensor.defined(), "an undefined tensor is to be written",
+                 "leave the entry out or write None");
   const char* storage = storage_class(tensor.scalar_type());
   const std::size_t number = storage_number(tensor);
   const Tensor& contiguous = storages_[number];
@@ -126,12 +156,15 @@ void Pickler::write_tensor(const Tensor& tensor) {
     }
     out_ += 't';
   }
-  out_ += "\x89" "ccollections\nOrderedDict\n)RtR";
+  out_ +=
+      "\x89"
+      "ccollections\nOrderedDict\n)RtR";
 }
 
 std::size_t Pickler::storage_number(const Tensor& tensor) {
-  const std::string identity = fmt::format("{} {} {} {}", fmt::ptr(tensor.data_ptr()), c10::toString(tensor.scalar_type()),
-                                           fmt::join(tensor.sizes(), ","), fmt::join(tensor.strides(), ","));
+  const std::string identity =
+      fmt::format("{} {} {} {}", fmt::ptr(tensor.data_ptr()), c10::toString(tensor.scalar_type()),
+                  fmt::join(tensor.sizes(), ","), fmt::join(tensor.strides(), ","));
   const auto [found, is_new] = seen_.emplace(identity, storages_.size());
   if (is_new) {
     originals_.push_back(tensor);

@@ -8,12 +8,12 @@
 
 namespace detforge {
 
-/// Writes a Value as torch.save's data.pkl (protocol 2): tensors are named by storage number; their bytes go
-/// into the container's entries data/0, data/1, ... by the caller.
+/// Writes a Value as torch.save's data.pkl (protocol 2): tensors are named by storage number; their
+/// bytes go into the container's entries data/0, data/1, ... by the caller.
 class Pickler {
  public:
-  /// The pickle. Throws Error for a tensor type that torch.save's storages do not have (complex, quantised),
-  /// for text that is not UTF-8, and for nesting deeper than 100.
+  /// The pickle. Throws Error for a tensor type that torch.save's storages do not have (complex,
+  /// quantised), for text that is not UTF-8, and for nesting deeper than 100.
   std::string dump(const Value& value);
 
   /// The storages named so far, in order: contiguous, on the CPU.
@@ -31,8 +31,9 @@ class Pickler {
 
   std::string out_;
   std::vector<Tensor> storages_;
-  std::vector<Tensor> originals_;            ///< keeps memory alive, so that addresses stay unique
-  std::map<std::string, std::size_t> seen_;  ///< what a tensor is (memory, shape, ...) -> its storage
+  std::vector<Tensor> originals_;  ///< keeps memory alive, so that addresses stay unique
+  std::map<std::string, std::size_t>
+      seen_;  ///< what a tensor is (memory, shape, ...) -> its storage
 };
 
 }  // namespace detforge

@@ -22,9 +22,10 @@ struct TypeName {
   const char* name;
   at::ScalarType dtype;
 };
-constexpr TypeName kTypes[] = {{"F32", at::kFloat}, {"F64", at::kDouble}, {"F16", at::kHalf}, {"BF16", at::kBFloat16},
-                               {"I64", at::kLong},  {"I32", at::kInt},    {"I16", at::kShort}, {"I8", at::kChar},
-                               {"U8", at::kByte},   {"BOOL", at::kBool}};
+constexpr TypeName kTypes[] = {{"F32", at::kFloat},     {"F64", at::kDouble}, {"F16", at::kHalf},
+                               {"BF16", at::kBFloat16}, {"I64", at::kLong},   {"I32", at::kInt},
+                               {"I16", at::kShort},     {"I8", at::kChar},    {"U8", at::kByte},
+                               {"BOOL", at::kBool}};
 
 std::uint64_t header_length(std::string_view content) {
   std::uint64_t length = 0;
@@ -47,7 +48,8 @@ const char* type_name(at::ScalarType dtype) {
       return type.name;
     }
   }
-  throw Error(fmt::format("a tensor of type {} cannot be written", c10::toString(dtype)), "convert it to float32");
+  throw Error(fmt::format("a tensor of type {} cannot be written", c10::toString(dtype)),
+              "convert it to float32");
 }
 
 Tensor read_tensor(const Json& description, std::string_view numbers) {
@@ -62,7 +64,8 @@ Tensor read_tensor(const Json& description, std::string_view numbers) {
     fits = fits && extent >= 0 && !__builtin_mul_overflow(size, extent, &size);
   }
   DETFORGE_CHECK(fits && size == static_cast<std::int64_t>(offsets[1] - offsets[0]),
-                 fmt::format("shape [{}] does not fit data_offsets", fmt::join(shape, ", ")), kDamaged);
+                 fmt::format("shape [{}] does not fit data_offsets", fmt::join(shape, ", ")),
+                 kDamaged);
   Tensor tensor = at::empty(shape, dtype);
   if (size != 0) {
     std::memcpy(tensor.data_ptr(), numbers.data() + offsets[0], static_cast<std::size_t>(size));
@@ -102,7 +105,8 @@ Value read_entries(const Json& header, std::string_view numbers) {
 }  // namespace
 
 bool is_safetensors(std::string_view content) {
-  return content.size() > kLengthBytes && content[kLengthBytes] == '{' && header_length(content) <= kMaxHeaderBytes;
+  return content.size() > kLengthBytes && content[kLengthBytes] == '{' &&
+         header_length(content) <= kMaxHeaderBytes;
 }
 
 Value read_safetensors(std::string_view content) {
@@ -112,7 +116,8 @@ Value read_safetensors(std::string_view content) {
     const Json header = Json::parse(content.substr(kLengthBytes, length));
     return read_entries(header, content.substr(kLengthBytes + length));
   } catch (const Json::exception& exception) {
-    throw Error(fmt::format("the header is no valid description of tensors: {}", exception.what()), kDamaged);
+    throw Error(fmt::format("the header is no valid description of tensors: {}", exception.what()),
+                kDamaged);
   }
 }
 
@@ -131,7 +136,8 @@ void write_safetensors(const std::filesystem::path& path, const Value& value) {
     const Tensor tensor = entry->item(name).tensor().detach().to(at::kCPU).contiguous();
     const std::size_t start = numbers.size();
     numbers.append(static_cast<const char*>(tensor.data_ptr()), tensor.nbytes());
-    header[name] = {{"dtype", type_name(tensor.scalar_type())}, {"shape", tensor.sizes().vec()},
+    header[name] = {{"dtype", type_name(tensor.scalar_type())},
+                    {"shape", tensor.sizes().vec()},
                     {"data_offsets", {start, numbers.size()}}};
   }
   std::string text = header.dump();

@@ -9,7 +9,9 @@ namespace detforge::pickle {
 namespace {
 
 void append_utf8(std::string& out, std::uint32_t code) {
-  const auto put = [&out](std::uint32_t byte) { out.push_back(static_cast<char>(static_cast<unsigned char>(byte))); };
+  const auto put = [&out](std::uint32_t byte) {
+    out.push_back(static_cast<char>(static_cast<unsigned char>(byte)));
+  };
   if (code < 0x80) {
     put(code);
   } else if (code < 0x800) {
@@ -29,9 +31,15 @@ void append_utf8(std::string& out, std::uint32_t code) {
 
 /// The character at `position`, which moves behind it; nothing if the bytes there are no UTF-8.
 std::optional<std::uint32_t> next_character(std::string_view text, std::size_t& position) {
-  const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
+  const auto byte = [&](std::size_t i) {
+    return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i]));
+  };
   const std::uint32_t first = byte(position);
-  const std::size_t length = first < 0x80 ? 1 : first >> 5 == 0x6 ? 2 : first >> 4 == 0xE ? 3 : first >> 3 == 0x1E ? 4 : 0;
+  const std::size_t length = first < 0x80         ? 1
+                             : first >> 5 == 0x6  ? 2
+                             : first >> 4 == 0xE  ? 3
+                             : first >> 3 == 0x1E ? 4
+                                                  : 0;
   if (length == 0 || length > text.size() - position) {
     return std::nullopt;
   }
@@ -55,7 +63,10 @@ std::uint32_t take_hex(std::string_view text, std::size_t& position, std::size_t
   std::uint32_t code = 0;
   for (std::size_t i = 0; i < digits; ++i, ++position) {
     const char c = position < text.size() ? text[position] : '?';
-    const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    const int digit = c >= '0' && c <= '9'   ? c - '0'
+                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                      : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                             : -1;
     if (digit < 0) {
       fail_malformed("a string with a broken escape");
     }
@@ -98,7 +109,8 @@ bool is_utf8(std::string_view text) {
 }
 
 std::string unescape_string(std::string_view quoted) {
-  if (quoted.size() < 2 || quoted.front() != quoted.back() || (quoted.front() != '\'' && quoted.front() != '"')) {
+  if (quoted.size() < 2 || quoted.front() != quoted.back() ||
+      (quoted.front() != '\'' && quoted.front() != '"')) {
     fail_malformed("a string without quotes");
   }
   quoted = quoted.substr(1, quoted.size() - 2);

@@ -2,9 +2,8 @@
 
 #include <new>
 
-#include <fmt/format.h>
-
 #include <c10/util/Exception.h>
+#include <fmt/format.h>
 
 #include "detforge/core/error.h"
 #include "detforge/core/files.h"
@@ -17,7 +16,8 @@ namespace detforge {
 namespace {
 
 std::string first_bytes(const std::filesystem::path& path, std::size_t count) {
-  DETFORGE_CHECK(std::filesystem::is_regular_file(path), "no such file", "check the path of the weights");
+  DETFORGE_CHECK(std::filesystem::is_regular_file(path), "no such file",
+                 "check the path of the weights");
   std::ifstream in(path, std::ios::binary);
   DETFORGE_CHECK(in.good(), "the file cannot be opened", "check its permissions");
   std::string bytes(count, '\0');
@@ -34,7 +34,8 @@ std::string describe_other_file(std::string_view head) {
   if (head.rfind("version https://git-lfs", 0) == 0) {
     return "the file is a Git LFS pointer, not the weights themselves";
   }
-  return head[0] == '<' ? "the file is a web page, not weights" : "the file is in no known weights format";
+  return head[0] == '<' ? "the file is a web page, not weights"
+                        : "the file is in no known weights format";
 }
 
 Value read_by_content(const std::filesystem::path& path) {
@@ -50,7 +51,8 @@ Value read_by_content(const std::filesystem::path& path) {
     return read_safetensors(content);
   }
   constexpr std::string_view kPickleStarts = "\x80(]}c";
-  DETFORGE_CHECK(!head.empty() && kPickleStarts.find(head[0]) != std::string_view::npos, describe_other_file(head),
+  DETFORGE_CHECK(!head.empty() && kPickleStarts.find(head[0]) != std::string_view::npos,
+                 describe_other_file(head),
                  "give a .pth (torch.save), .pkl (Detectron2) or .safetensors file");
   return Unpickler(content, nullptr).load();
 }
@@ -64,10 +66,12 @@ Value read_torch_file(const std::filesystem::path& path) {
     error.add_where(path.string());
     throw;
   } catch (const c10::Error& error) {
-    throw Error(fmt::format("a tensor cannot be made: {}", error.what_without_backtrace()), "the file is damaged: get it again")
+    throw Error(fmt::format("a tensor cannot be made: {}", error.what_without_backtrace()),
+                "the file is damaged: get it again")
         .add_where(path.string());
   } catch (const std::bad_alloc&) {
-    throw Error("not enough memory for the file's content", "free memory or use a smaller file").add_where(path.string());
+    throw Error("not enough memory for the file's content", "free memory or use a smaller file")
+        .add_where(path.string());
   }
 }
 

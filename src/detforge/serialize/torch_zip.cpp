@@ -15,7 +15,8 @@ constexpr const char* kDamaged = "the file is damaged: get it again from its sou
 std::string archive_prefix(const ZipReader& zip) {
   std::string prefix;
   for (const std::string& name : zip.names()) {
-    DETFORGE_CHECK(name.find("/constants.pkl") == std::string::npos, "the file is a TorchScript program, not weights",
+    DETFORGE_CHECK(name.find("/constants.pkl") == std::string::npos,
+                   "the file is a TorchScript program, not weights",
                    "save the weights in Python: torch.save(model.state_dict(), 'weights.pth')");
     const bool is_pickle = name.size() > kPickleName.size() && name.ends_with(kPickleName);
     if (is_pickle && prefix.empty()) {
@@ -35,8 +36,10 @@ class ZipStorages : public StorageSource {
   Tensor load(const std::string& key, at::ScalarType dtype, std::int64_t numel) override {
     const auto known = storages_.find(key);
     Tensor storage = known != storages_.end() ? known->second : read(key, dtype);
-    DETFORGE_CHECK(storage.scalar_type() == dtype && storage.numel() == numel,
-                   fmt::format("storage {} has {} elements, the pickle says {}", key, storage.numel(), numel), kDamaged);
+    DETFORGE_CHECK(
+        storage.scalar_type() == dtype && storage.numel() == numel,
+        fmt::format("storage {} has {} elements, the pickle says {}", key, storage.numel(), numel),
+        kDamaged);
     return storage;
   }
 
@@ -70,7 +73,8 @@ void normalise_bools_(const Tensor& tensor) {
     return;
   }
   auto* bytes = static_cast<unsigned char*>(tensor.data_ptr());
-  std::transform(bytes, bytes + tensor.numel(), bytes, [](unsigned char byte) { return static_cast<unsigned char>(byte != 0); });
+  std::transform(bytes, bytes + tensor.numel(), bytes,
+                 [](unsigned char byte) { return static_cast<unsigned char>(byte != 0); });
 }
 
 Value read_torch_zip(const std::filesystem::path& path) {
@@ -79,11 +83,13 @@ Value read_torch_zip(const std::filesystem::path& path) {
   const std::string prefix = archive_prefix(zip);
   const std::string pickle_name = prefix + std::string(kPickleName);
   const std::int64_t size = zip.size(pickle_name).value_or(-1);
-  DETFORGE_CHECK(size >= 0 && size <= file_size, "the entry data.pkl is longer than the file", kDamaged);
+  DETFORGE_CHECK(size >= 0 && size <= file_size, "the entry data.pkl is longer than the file",
+                 kDamaged);
   if (const auto order_size = zip.size(prefix + "/byteorder"); order_size && *order_size == 3) {
     std::string order(3, '\0');
     zip.read(prefix + "/byteorder", order.data(), 3);
-    DETFORGE_CHECK(order != "big", "the numbers are big-endian", "save the weights again on a little-endian machine");
+    DETFORGE_CHECK(order != "big", "the numbers are big-endian",
+                   "save the weights again on a little-endian machine");
   }
   std::string pickle(static_cast<std::size_t>(size), '\0');
   zip.read(pickle_name, pickle.data(), size);

@@ -7,7 +7,8 @@
 namespace detforge {
 namespace {
 
-constexpr const char* kFix = "the file was written by another program or version: check that it is the right one";
+constexpr const char* kFix =
+    "the file was written by another program or version: check that it is the right one";
 
 bool same_key(const Value& key, std::string_view text) {
   const auto* string = key.get_if<std::string>();
@@ -52,8 +53,9 @@ Value Value::dict(Dict entries) {
 }
 
 const char* Value::kind_name() const {
-  static constexpr const char* kNames[] = {"None",  "a boolean", "an integer", "a number", "a string",
-                                           "bytes", "a tensor",  "a list",     "a tuple",  "a dict"};
+  static constexpr const char* kNames[] = {"None",     "a boolean", "an integer", "a number",
+                                           "a string", "bytes",     "a tensor",   "a list",
+                                           "a tuple",  "a dict"};
   return kNames[data_.index()];
 }
 
@@ -64,10 +66,16 @@ const Value::List* Value::items() const {
   return std::get_if<List>(&data_);
 }
 
-const Value::Dict* Value::entries() const { return std::get_if<Dict>(&data_); }
+const Value::Dict* Value::entries() const {
+  return std::get_if<Dict>(&data_);
+}
 
-const Value* Value::find(std::string_view key) const { return find_entry(entries(), key); }
-const Value* Value::find(std::int64_t key) const { return find_entry(entries(), key); }
+const Value* Value::find(std::string_view key) const {
+  return find_entry(entries(), key);
+}
+const Value* Value::find(std::int64_t key) const {
+  return find_entry(entries(), key);
+}
 
 Value& Value::set(std::string_view key, Value value) {
   if (const Value* old = find(key)) {
@@ -87,7 +95,8 @@ Value& Value::set(std::int64_t key, Value value) {
 
 Value& Value::set_entry(Value key, Value value) {
   auto* dict = std::get_if<Dict>(&data_);
-  DETFORGE_CHECK(dict != nullptr, fmt::format("set() on {}, expected a dict", kind_name()), "start with Value::dict()");
+  DETFORGE_CHECK(dict != nullptr, fmt::format("set() on {}, expected a dict", kind_name()),
+                 "start with Value::dict()");
   dict->push_back({std::move(key), std::move(value)});
   return *this;
 }
@@ -100,7 +109,9 @@ Value& Value::append(Value value) {
   return *this;
 }
 
-Item Value::item(std::string path) const { return {*this, std::move(path)}; }
+Item Value::item(std::string path) const {
+  return {*this, std::move(path)};
+}
 
 void Item::fail(const char* expected) const {
   throw Error(fmt::format("{} is {}, expected {}", path_, value_->kind_name(), expected), kFix);
@@ -139,7 +150,8 @@ Item Item::operator[](std::int64_t index) const {
   }
   const Value::List& items = list();
   DETFORGE_CHECK(index >= 0 && index < static_cast<std::int64_t>(items.size()),
-                 fmt::format("{} has {} items, item {} is wanted", path_, items.size(), index), kFix);
+                 fmt::format("{} has {} items, item {} is wanted", path_, items.size(), index),
+                 kFix);
   return {items[static_cast<std::size_t>(index)], std::move(path)};
 }
 
@@ -150,12 +162,24 @@ double Item::number() const {
   return get<double>("a number");
 }
 
-bool Item::boolean() const { return get<bool>("a boolean"); }
-std::int64_t Item::integer() const { return get<std::int64_t>("an integer"); }
-const std::string& Item::string() const { return get<std::string>("a string"); }
-const std::string& Item::bytes() const { return get<Value::Bytes>("bytes").data; }
-const Tensor& Item::tensor() const { return get<Tensor>("a tensor"); }
-const Value::Dict& Item::dict() const { return get<Value::Dict>("a dict"); }
+bool Item::boolean() const {
+  return get<bool>("a boolean");
+}
+std::int64_t Item::integer() const {
+  return get<std::int64_t>("an integer");
+}
+const std::string& Item::string() const {
+  return get<std::string>("a string");
+}
+const std::string& Item::bytes() const {
+  return get<Value::Bytes>("bytes").data;
+}
+const Tensor& Item::tensor() const {
+  return get<Tensor>("a tensor");
+}
+const Value::Dict& Item::dict() const {
+  return get<Value::Dict>("a dict");
+}
 
 const Value::List& Item::list() const {
   const Value::List* items = value_->items();

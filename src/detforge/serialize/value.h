@@ -13,8 +13,9 @@ namespace detforge {
 
 class Item;
 
-/// The content of a weights file or checkpoint: a tree of plain data, what Python's None, bool, int, float,
-/// str, bytes, list, tuple, dict and torch.Tensor can say. Copies are deep, except that tensors share storage.
+/// The content of a weights file or checkpoint: a tree of plain data, what Python's None, bool,
+/// int, float, str, bytes, list, tuple, dict and torch.Tensor can say. Copies are deep, except that
+/// tensors share storage.
 ///   Value checkpoint = Value::dict();
 ///   checkpoint.set("iteration", 40).set("model", Value::dict().set("w", tensor));
 ///   Tensor w = checkpoint.item("last.pth")["model"]["w"].tensor();
@@ -32,15 +33,16 @@ class Value {
   enum class Kind { kNone, kBool, kInt, kDouble, kString, kBytes, kTensor, kList, kTuple, kDict };
 
   Value() = default;
-  Value(bool value) : data_(value) {}                         // NOLINT(google-explicit-constructor)
-  Value(int value) : data_(std::int64_t{value}) {}            // NOLINT(google-explicit-constructor)
-  Value(std::int64_t value) : data_(value) {}                 // NOLINT(google-explicit-constructor)
-  Value(double value) : data_(value) {}                       // NOLINT(google-explicit-constructor)
-  Value(std::string value) : data_(std::move(value)) {}       // NOLINT(google-explicit-constructor)
-  Value(std::string_view value) : data_(std::string(value)) {}  // NOLINT(google-explicit-constructor)
-  Value(const char* value) : data_(std::string(value)) {}     // NOLINT(google-explicit-constructor)
-  Value(Bytes value) : data_(std::move(value)) {}             // NOLINT(google-explicit-constructor)
-  Value(Tensor value) : data_(std::move(value)) {}            // NOLINT(google-explicit-constructor)
+  Value(bool value) : data_(value) {}                    // NOLINT(google-explicit-constructor)
+  Value(int value) : data_(std::int64_t{value}) {}       // NOLINT(google-explicit-constructor)
+  Value(std::int64_t value) : data_(value) {}            // NOLINT(google-explicit-constructor)
+  Value(double value) : data_(value) {}                  // NOLINT(google-explicit-constructor)
+  Value(std::string value) : data_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Value(std::string_view value)
+      : data_(std::string(value)) {}                       // NOLINT(google-explicit-constructor)
+  Value(const char* value) : data_(std::string(value)) {}  // NOLINT(google-explicit-constructor)
+  Value(Bytes value) : data_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
+  Value(Tensor value) : data_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
   static Value list(List items = {});
   static Value tuple(List items);
   static Value dict(Dict entries = {});
@@ -49,7 +51,8 @@ class Value {
   /// "a string", "a tensor", ...: for messages.
   const char* kind_name() const;
 
-  /// The alternative, or null if this is something else: get_if<Tensor>(), get_if<std::int64_t>(), ...
+  /// The alternative, or null if this is something else: get_if<Tensor>(), get_if<std::int64_t>(),
+  /// ...
   template <typename T>
   const T* get_if() const {
     return std::get_if<T>(&data_);
@@ -57,7 +60,8 @@ class Value {
   /// The items of a list or tuple, the entries of a dict; null if this is something else.
   const List* items() const;
   const Dict* entries() const;
-  /// The value of a dict's key, or null if it has none or this is no dict. Linear in the number of entries.
+  /// The value of a dict's key, or null if it has none or this is no dict. Linear in the number of
+  /// entries.
   const Value* find(std::string_view key) const;
   const Value* find(std::int64_t key) const;
 
@@ -67,8 +71,8 @@ class Value {
   /// Adds to the end of a list (an Error for other kinds); returns *this for chaining.
   Value& append(Value value);
 
-  /// A view for reading with Errors that name the place; `path` is what they call this value. The view
-  /// borrows *this: keep it alive.
+  /// A view for reading with Errors that name the place; `path` is what they call this value. The
+  /// view borrows *this: keep it alive.
   Item item(std::string path) const;
 
  private:
@@ -76,7 +80,17 @@ class Value {
     List items;
   };
   Value& set_entry(Value key, Value value);
-  std::variant<std::monostate, bool, std::int64_t, double, std::string, Bytes, Tensor, List, Tuple, Dict> data_;
+  std::variant<std::monostate,
+               bool,
+               std::int64_t,
+               double,
+               std::string,
+               Bytes,
+               Tensor,
+               List,
+               Tuple,
+               Dict>
+      data_;
 };
 
 struct Value::Entry {
@@ -84,8 +98,8 @@ struct Value::Entry {
   Value value;
 };
 
-/// A place in a Value, for reading: every accessor gives what is asked for or throws an Error such as
-/// `checkpoint['model']['w'] is a string, expected a tensor`. Borrows the Value.
+/// A place in a Value, for reading: every accessor gives what is asked for or throws an Error such
+/// as `checkpoint['model']['w'] is a string, expected a tensor`. Borrows the Value.
 class Item {
  public:
   Item(const Value& value, std::string path) : value_(&value), path_(std::move(path)) {}

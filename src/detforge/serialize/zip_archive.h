@@ -15,7 +15,8 @@ namespace detforge {
 /// Reads entries; each one's CRC is verified. Errors do not name the file: the caller does.
 class ZipReader {
  public:
-  /// Throws Error if it is no zip file or its directory (at the end) is missing: the file is cut short.
+  /// Throws Error if it is no zip file or its directory (at the end) is missing: the file is cut
+  /// short.
   explicit ZipReader(const std::filesystem::path& path);
   ~ZipReader();
   ZipReader(const ZipReader&) = delete;
@@ -24,7 +25,8 @@ class ZipReader {
   std::vector<std::string> names() const;
   /// Bytes of an entry, or nothing if there is none of this name.
   std::optional<std::int64_t> size(const std::string& name) const;
-  /// Fills `to` with the whole entry, which must have size() `size`. Throws Error if it is compressed or damaged.
+  /// Fills `to` with the whole entry, which must have size() `size`. Throws Error if it is
+  /// compressed or damaged.
   void read(const std::string& name, void* to, std::int64_t size) const;
 
  private:
@@ -32,8 +34,9 @@ class ZipReader {
   std::unique_ptr<Archive> archive_;
 };
 
-/// Writes entries one after the other. The same entries give the same bytes: no times are kept. Data starts
-/// at multiples of 64 bytes, as PyTorch's own writer does, so that the file can be mapped into memory.
+/// Writes entries one after the other. The same entries give the same bytes: no times are kept.
+/// Data starts at multiples of 64 bytes, as PyTorch's own writer does, so that the file can be
+/// mapped into memory.
 class ZipWriter {
  public:
   /// `force_zip64` writes 64-bit sizes also where 32 bits suffice; for tests.

@@ -1,6 +1,5 @@
-#include <zip.h>
-
 #include <fmt/format.h>
+#include <zip.h>
 
 #include "detforge/core/error.h"
 #include "detforge/serialize/zip_archive.h"
@@ -23,7 +22,8 @@ zip_stat_t stat_entry(zip_t* zip, const std::string& name) {
   zip_stat_t stat;
   zip_stat_init(&stat);
   constexpr zip_uint64_t kNeeded = ZIP_STAT_INDEX | ZIP_STAT_SIZE | ZIP_STAT_COMP_METHOD;
-  const bool known = zip_stat(zip, name.c_str(), 0, &stat) == 0 && (stat.valid & kNeeded) == kNeeded;
+  const bool known =
+      zip_stat(zip, name.c_str(), 0, &stat) == 0 && (stat.valid & kNeeded) == kNeeded;
   DETFORGE_CHECK(known, fmt::format("the zip entry {} is missing", name), kFix);
   return stat;
 }
@@ -64,16 +64,21 @@ std::optional<std::int64_t> ZipReader::size(const std::string& name) const {
 
 void ZipReader::read(const std::string& name, void* to, std::int64_t size) const {
   const zip_stat_t stat = stat_entry(archive_->zip, name);
-  DETFORGE_CHECK(stat.comp_method == ZIP_CM_STORE, fmt::format("the zip entry {} is compressed", name),
+  DETFORGE_CHECK(stat.comp_method == ZIP_CM_STORE,
+                 fmt::format("the zip entry {} is compressed", name),
                  "torch.save does not compress: save the weights again in Python");
-  std::unique_ptr<zip_file_t, int (*)(zip_file_t*)> file(zip_fopen_index(archive_->zip, stat.index, 0), zip_fclose);
-  DETFORGE_CHECK(file != nullptr, fmt::format("the zip entry {}: {}", name, zip_strerror(archive_->zip)), kFix);
+  std::unique_ptr<zip_file_t, int (*)(zip_file_t*)> file(
+      zip_fopen_index(archive_->zip, stat.index, 0), zip_fclose);
+  DETFORGE_CHECK(file != nullptr,
+                 fmt::format("the zip entry {}: {}", name, zip_strerror(archive_->zip)), kFix);
   // libzip compares the CRC when it meets the end, hence the read of one byte more.
   char extra = 0;
   const bool intact = static_cast<std::int64_t>(stat.size) == size &&
                       (size == 0 || zip_fread(file.get(), to, stat.size) == size) &&
                       zip_fread(file.get(), &extra, 1) == 0;
-  DETFORGE_CHECK(intact, fmt::format("the zip entry {} is damaged ({})", name, zip_file_strerror(file.get())), kFix);
+  DETFORGE_CHECK(
+      intact, fmt::format("the zip entry {} is damaged ({})", name, zip_file_strerror(file.get())),
+      kFix);
 }
 
 }  // namespace detforge

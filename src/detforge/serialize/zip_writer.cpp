@@ -5,8 +5,8 @@
 #include "detforge/core/error.h"
 #include "detforge/serialize/zip_archive.h"
 
-// Layout and numbers: PKWARE APPNOTE.TXT 6.3, sections 4.3.7 (local header), 4.3.12 (directory), 4.3.14 to 16
-// (end records), 4.5.3 (zip64 extra field).
+// Layout and numbers: PKWARE APPNOTE.TXT 6.3, sections 4.3.7 (local header), 4.3.12
+// (directory), 4.3.14 to 16 (end records), 4.5.3 (zip64 extra field).
 namespace detforge {
 namespace {
 
@@ -61,15 +61,22 @@ void ZipWriter::add(const std::string& name, const void* data, std::uint64_t siz
   if (zip64) {
     extra.u16(1).u16(16).u64(size).u64(size);
   }
-  // Padding inside an extra field named "FB" (as PyTorch's) brings the data to the next multiple of 64.
-  const std::uint64_t start = position_ + kLocalHeaderBytes + name.size() + extra.bytes().size() + kExtraHeaderBytes;
+  // Padding inside an extra field named "FB" (as PyTorch's) brings the data to the next multiple
+  // of 64.
+  const std::uint64_t start =
+      position_ + kLocalHeaderBytes + name.size() + extra.bytes().size() + kExtraHeaderBytes;
   const std::uint64_t padding = (kAlignment - start % kAlignment) % kAlignment;
   extra.u16(0x4246).u16(padding).text(std::string(padding, 'Z'));
 
   const std::uint64_t shown_size = zip64 ? kLimit32 : size;
   Record header;
   header.u32(0x04034b50).u16(zip64 ? 45 : 20).u16(0).u16(0).u16(0).u16(kDosDate).u32(entry.crc);
-  header.u32(shown_size).u32(shown_size).u16(name.size()).u16(extra.bytes().size()).text(name).text(extra.bytes());
+  header.u32(shown_size)
+      .u32(shown_size)
+      .u16(name.size())
+      .u16(extra.bytes().size())
+      .text(name)
+      .text(extra.bytes());
   put(header.bytes());
   if (size != 0) {
     put({static_cast<const char*>(data), size});
@@ -85,7 +92,14 @@ std::string ZipWriter::directory_record(const Entry& entry) const {
   const std::uint64_t shown_size = entry.zip64 ? kLimit32 : entry.size;
   const std::uint64_t version = entry.zip64 ? 45 : 20;
   Record record;
-  record.u32(0x02014b50).u16(version).u16(version).u16(0).u16(0).u16(0).u16(kDosDate).u32(entry.crc);
+  record.u32(0x02014b50)
+      .u16(version)
+      .u16(version)
+      .u16(0)
+      .u16(0)
+      .u16(0)
+      .u16(kDosDate)
+      .u32(entry.crc);
   record.u32(shown_size).u32(shown_size).u16(entry.name.size()).u16(extra.bytes().size());
   record.u16(0).u16(0).u16(0).u32(0).u32(entry.zip64 ? kLimit32 : entry.offset);
   return record.text(entry.name).text(extra.bytes()).bytes();
@@ -94,10 +108,20 @@ std::string ZipWriter::directory_record(const Entry& entry) const {
 std::string ZipWriter::end_records(std::uint64_t directory_start) const {
   const std::uint64_t count = entries_.size();
   const std::uint64_t size = position_ - directory_start;
-  const bool zip64 = force_zip64_ || count >= 0xFFFF || directory_start >= kLimit32 || size >= kLimit32;
+  const bool zip64 =
+      force_zip64_ || count >= 0xFFFF || directory_start >= kLimit32 || size >= kLimit32;
   Record record;
   if (zip64) {
-    record.u32(0x06064b50).u64(44).u16(45).u16(45).u32(0).u32(0).u64(count).u64(count).u64(size).u64(directory_start);
+    record.u32(0x06064b50)
+        .u64(44)
+        .u16(45)
+        .u16(45)
+        .u32(0)
+        .u32(0)
+        .u64(count)
+        .u64(count)
+        .u64(size)
+        .u64(directory_start);
     record.u32(0x07064b50).u32(0).u64(position_).u32(1);
   }
   const std::uint64_t shown_count = zip64 ? 0xFFFF : count;
@@ -113,7 +137,8 @@ void ZipWriter::finish() {
   }
   put(end_records(directory_start));
   out_.close();
-  DETFORGE_CHECK(!out_.fail(), "not everything could be written", "check the space on the disk and the quota");
+  DETFORGE_CHECK(!out_.fail(), "not everything could be written",
+                 "check the space on the disk and the quota");
 }
 
 }  // namespace detforge
