@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include "detforge/core/error.h"
@@ -50,6 +51,7 @@ TEST(TrainStep, ManyStepsLowerTheLoss) {
 }
 
 TEST(TrainStepProperty, TwoRanksWithTheSameBatchEqualOneRank) {
+  at::get_num_threads();  // fixes OpenMP's threads before the first sum, which depends on them (see train())
   test::ToyDetector one, two;
   Sgd sgd_one(one, {}), sgd_two(two, {});
   SingleProcess alone;

@@ -19,7 +19,7 @@ EvaluationHook::EvaluationHook(Evaluate evaluate,
       log_(log) {}
 
 void EvaluationHook::after_step(const StepReport& report) {
-  const bool due = period_ > 0 && (report.progress.iteration % period_ == 0 || report.last);
+  const bool due = report.last || (period_ > 0 && report.progress.iteration % period_ == 0);
   if (!due || report.stopping) {
     return;
   }

@@ -20,7 +20,7 @@ struct EvaluationResult {
       values;  ///< for metrics.jsonl and TensorBoard: bbox/AP, ...
 };
 
-/// Evaluates every `period` steps (0: never) and after the last one unless a signal ended the run.
+/// Evaluates every `period` steps (0: not between) and after the last one unless a signal ended the run.
 /// The detector is in eval mode during `evaluate` and in training mode after it.
 class EvaluationHook : public Hook {
  public:
