@@ -136,6 +136,27 @@ TEST(CheckCoco, MissingBoxComesFromTheMask) {
   EXPECT_EQ(coco.store->annotations()[0].box_xywh, (std::array<double, 4>{5, 10, 15, 20}));
 }
 
+TEST(CheckCoco, AnRleOfAWrongTypeIsThatAnnotationsProblemNotBrokenJson) {
+  for (const char* rle :
+       {R"({"size":[100,100],"counts":5})", R"({"size":[100,100],"counts":null})",
+        R"({"counts":{"a":[1]},"size":[100,100]})", R"({"size":[100,100],"counts":true})",
+        R"({"size":null,"counts":"1"})", R"({"size":"100","counts":[10000]})",
+        R"({"size":[[100],[100]],"counts":[10000]})", R"({"size":[100,100],"counts":[null]})"}) {
+    Json json = coco_skeleton();
+    json["annotations"] = {annotation(31, {1, 1, 5, 5}), annotation(32, {2, 2, 5, 5})};
+    json["annotations"][0]["segmentation"] = Json::parse(rle);
+    json["annotations"][0]["score"] = 1;  // a key after it is read on
+    const std::string error = error_of([&] { LoadedCoco{json}; });
+    EXPECT_NE(error.find("annotation 31"), std::string::npos) << rle << error;
+    EXPECT_NE(error.find("the RLE"), std::string::npos) << rle << error;
+    CheckPolicy policy;
+    policy.set("rle_malformed", "fix");
+    const LoadedCoco coco(json, policy);
+    EXPECT_EQ(coco.report.count(CheckKind::kRleMalformed), 1) << rle;
+    EXPECT_EQ(test::usable(coco), (std::vector<bool>{true, true})) << rle;
+  }
+}
+
 TEST(CheckCoco, RleProblemsAreRefusedNamingTheAnnotationOrDropOnlyTheMask) {
   for (const Json& rle :
        {Json{{"size", {100, 100}}, {"counts", {1, 2, 3}}},

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -26,6 +27,16 @@ inline Json annotation(std::int64_t id, const Json& bbox) {
           {"bbox", bbox}, {"area", 1.0},   {"iscrowd", 0}};
 }
 
+/// The skeleton's 100 x 100 image with boxes, ids from 1.
+inline Json with_boxes(const std::vector<Json>& boxes) {
+  Json json = coco_skeleton();
+  for (const Json& box : boxes) {
+    json["annotations"].push_back(
+        annotation(static_cast<std::int64_t>(json["annotations"].size()) + 1, box));
+  }
+  return json;
+}
+
 /// Writes the JSON to a temporary file and loads it; the report can be looked at afterwards.
 struct LoadedCoco {
   TemporaryFolder folder;
@@ -42,6 +53,15 @@ struct LoadedCoco {
   explicit LoadedCoco(const Json& json, CheckPolicy policy = {}, CocoLoadOptions options = {})
       : LoadedCoco(json.dump(), policy, std::move(options)) {}
 };
+
+/// Which annotations serve for training, in the order of the store.
+inline std::vector<bool> usable(const LoadedCoco& coco) {
+  std::vector<bool> out;
+  for (const CocoAnnotation& a : coco.store->annotations()) {
+    out.push_back(a.usable);
+  }
+  return out;
+}
 
 /// The text of the Error that `action` throws; empty if it throws none.
 template <typename Action>

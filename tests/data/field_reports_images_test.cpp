@@ -1,5 +1,5 @@
-// The rows of FIELD_REPORTS.md section 1 from F14 on: images, classes, geometry, random numbers. The rows before are in
-// field_reports_test.cpp.
+// The rows of FIELD_REPORTS.md section 1 from F14 on: images, classes, geometry, random numbers. The
+// rows before are in field_reports_test.cpp.
 #include <limits>
 #include <map>
 #include <set>
@@ -19,19 +19,9 @@ using test::error_of;
 using test::Json;
 using test::LoadedCoco;
 using test::picture;
-using test::annotation;
-using test::coco_skeleton;
+using test::usable;
+using test::with_boxes;
 using test::with_orientation;
-
-/// The skeleton's 100 x 100 image with boxes, ids from 1.
-Json with_boxes(const std::vector<Json>& boxes) {
-  Json json = coco_skeleton();
-  for (const Json& box : boxes) {
-    json["annotations"].push_back(
-        annotation(static_cast<std::int64_t>(json["annotations"].size()) + 1, box));
-  }
-  return json;
-}
 
 /// A data set of one JPEG picture, stored 40 high and 100 wide, with this orientation.
 CocoDatasetOptions turned_picture(DatasetFolder& data,
@@ -211,6 +201,34 @@ TEST(FieldReportF19, AClassListThatMatchesNothingIsRefusedWithTheNearestName) {
   const CocoDataset dataset(options);
   EXPECT_EQ(dataset.reports()[0].examples(CheckKind::kClassWithoutInstances)[0].detail, "bus");
   EXPECT_EQ(dataset.histogram(), (std::vector<std::int64_t>{1, 0}));
+}
+
+// F20 is about YOLO labels, where one coordinate of 1.0002 cost the whole image. In COCO's pixels: an
+// overrun that is rounding (at most 1e-3) is no problem under any policy; a box that is bad is lost
+// alone.
+TEST(FieldReportF20, ATinyOverrunIsClippedAndOnlyTheBadBoxIsLost) {
+  DatasetFolder data;
+  data.add_image(1, "a.png", encoded(".png", picture(60, 80)), 60, 80);
+  data.add_box(1, {-0.001, 10, 80.0015, 20});
+  data.add_box(1, {10, 59, 5, 1.0005});
+  data.add_box(1, {10, 10, 70.0011, 5});
+  data.add_box(1, {200, 10, 5, 5});
+  CocoDatasetOptions options = data.options();
+  options.policy.set("box_clipped", "drop");
+  const CocoDataset dataset(options);
+  ASSERT_EQ(dataset.size(), 1);
+  const Sample sample = dataset.get(0);
+  ASSERT_EQ(sample.instances.size(), 2U);
+  EXPECT_EQ(sample.instances[0].box, (Box{0, 10, 80, 30}));
+  EXPECT_EQ(sample.instances[1].box, (Box{10, 59, 15, 60}));
+  EXPECT_EQ(dataset.reports()[0].dropped_sentence(),
+            "Dropped 2 of 4 annotations: 1 box_outside, 1 box_clipped.");
+}
+
+TEST(FieldReportF20, ALargerOverrunIsClippedAndReported) {
+  const LoadedCoco coco(with_boxes({{0, 40, 100.04, 20}, {1, 1, 5, 5}, {1, 1, 5, 0}}));
+  EXPECT_EQ(usable(coco), (std::vector<bool>{true, true, false}));
+  EXPECT_EQ(coco.report.count(CheckKind::kBoxClipped), 1);
 }
 
 TEST(FieldReportF22, OnePixelAndFullBoxesSurviveFlipAndResizeExactly) {

@@ -1,5 +1,5 @@
-// One test per row of FIELD_REPORTS.md section 1, with the provocation that the row names. F20 and
-// F21 (YOLO text labels) and F25 (multi-image augmentation) belong to later issues.
+// One test per row of FIELD_REPORTS.md section 1, with the provocation that the row names. F21
+// (YOLO text labels) and F25 (multi-image augmentation) belong to later issues.
 #include <limits>
 #include <map>
 #include <set>
@@ -13,32 +13,14 @@
 namespace detforge {
 namespace {
 
-using test::annotation;
-using test::coco_skeleton;
 using test::DatasetFolder;
 using test::encoded;
 using test::error_of;
 using test::Json;
 using test::LoadedCoco;
 using test::picture;
-
-/// The skeleton's 100 x 100 image with boxes, ids from 1.
-Json with_boxes(const std::vector<Json>& boxes) {
-  Json json = coco_skeleton();
-  for (const Json& box : boxes) {
-    json["annotations"].push_back(
-        annotation(static_cast<std::int64_t>(json["annotations"].size()) + 1, box));
-  }
-  return json;
-}
-
-std::vector<bool> usable(const LoadedCoco& coco) {
-  std::vector<bool> out;
-  for (const CocoAnnotation& a : coco.store->annotations()) {
-    out.push_back(a.usable);
-  }
-  return out;
-}
+using test::usable;
+using test::with_boxes;
 
 TransformPipeline only_resize(std::int64_t side) {
   return TransformPipeline(

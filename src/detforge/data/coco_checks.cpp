@@ -109,6 +109,13 @@ std::int64_t find_id(const Records& records, std::int64_t id) {
   return at != records.end() && at->id == id ? at - records.begin() : -1;
 }
 
+/// Whether the box leaves the image by more than rounding, as of a converter through float32.
+bool crosses_border(const Box& box, const Box& clipped) {
+  constexpr double kSlack = 1e-3;  // pixels
+  return clipped.x1 - box.x1 > kSlack || clipped.y1 - box.y1 > kSlack ||
+         box.x2 - clipped.x2 > kSlack || box.y2 - clipped.y2 > kSlack;
+}
+
 /// What becomes of the box: true if the object stays usable.
 bool check_box(const CocoAnnotation& a, ImageSize size, CheckReport& report) {
   const auto add = [&](CheckKind kind) {
@@ -143,7 +150,7 @@ bool check_box(const CocoAnnotation& a, ImageSize size, CheckReport& report) {
     return add(CheckKind::kBoxOutside);
   }
   bool usable = true;
-  if (clipped != clipped_box(a.box_xywh, {})) {
+  if (crosses_border(clipped_box(a.box_xywh, {}), clipped)) {
     usable &= add(CheckKind::kBoxClipped);
   }
   if (a.box_xywh[2] < 1 || a.box_xywh[3] < 1) {

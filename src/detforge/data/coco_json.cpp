@@ -241,9 +241,11 @@ void CocoReader::read_rle(od::object object) {
     const od::raw_json_string key = field.key();
     od::value value = field.value();
     if (key == "size") {
+      DETFORGE_CHECK(value.type() == od::json_type::array,
+                     fmt::format("the RLE's size is {}", token_of(value)), "");
       for (auto element : value.get_array()) {
         od::value number = element.value();
-        size.push_back(read_size(number, "size of the RLE"));
+        size.push_back(read_size(number, "a side of the RLE"));
       }
     } else if (key == "counts" && value.type() == od::json_type::array) {
       for (auto element : value.get_array()) {
@@ -254,6 +256,8 @@ void CocoReader::read_rle(od::object object) {
         runs.push_back(static_cast<std::uint32_t>(run));
       }
     } else if (key == "counts") {
+      DETFORGE_CHECK(value.type() == od::json_type::string,
+                     fmt::format("the RLE's counts are {}", token_of(value)), "");
       text = std::string_view(value.get_string());
     }
   }
