@@ -70,6 +70,11 @@ TEST(DrawDetections, SmallPicturesAreEnlargedWithTheirBoxes) {
   EXPECT_TRUE(has_colour(drawn, 160, 160, 0));
 }
 
+TEST(DrawDetections, AStripOfOnePixelIsDrawn) {
+  const Image drawn = draw_detections(grey({5000, 1}), {{0, 10, 1, 400}}, {0}, {}, {});
+  EXPECT_EQ(drawn.size(), (ImageSize{1920, 1}));
+}
+
 TEST(DrawDetections, LabelsLieAboveTheBoxOrInsideAtTheTop) {
   const std::vector<std::string> names = {"disc"};
   const DrawOptions options{.least_short_edge = 0};

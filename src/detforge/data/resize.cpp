@@ -129,7 +129,10 @@ ImageSize shortest_edge_size(ImageSize size, std::int64_t short_edge, std::int64
     new_height *= shrink;
     new_width *= shrink;
   }
-  return {static_cast<std::int64_t>(new_height + 0.5), static_cast<std::int64_t>(new_width + 0.5)};
+  const auto rounded = [](double x) {
+    return std::max<std::int64_t>(static_cast<std::int64_t>(x + 0.5), 1);
+  };
+  return {rounded(new_height), rounded(new_width)};
 }
 
 }  // namespace detforge

@@ -25,7 +25,7 @@ LabelMap resize_nearest(const LabelMap& map, ImageSize size);
 
 /// Detectron2's ResizeShortestEdge.get_output_shape: the shorter edge becomes `short_edge`, unless
 /// the longer one would exceed `max_size`; then that becomes `max_size`. Aspect ratio kept, halves
-/// rounded up.
+/// rounded up. Never below 1 pixel, where Detectron2 gives 0 for a strip of 1 x 5000 pixels.
 ImageSize shortest_edge_size(ImageSize size, std::int64_t short_edge, std::int64_t max_size);
 
 namespace resize_detail {
