@@ -57,6 +57,39 @@ TEST(CocoDataset, FilterEmptyLeavesOutImagesWithoutUsableObjects) {
   EXPECT_EQ(CocoDataset(options).size(), 5);
 }
 
+/// Two pictures whose only objects are a crowd and a box of no size.
+DatasetFolder& without_usable_objects(DatasetFolder& data) {
+  data.add_pictures(2);
+  data.json["annotations"][0]["iscrowd"] = 1;
+  data.json["annotations"][1]["bbox"] = {1, 1, 0, 4};
+  return data;
+}
+
+TEST(FieldReportF79, ATestSetWithoutUsableObjectsLoads) {
+  DatasetFolder data;
+  CocoDatasetOptions options = without_usable_objects(data).options();
+  EXPECT_NE(error_of([&] { CocoDataset{options}; }).find("no usable object is left of 2"),
+            std::string::npos);  // for training
+  options.filter_empty = false;
+  const CocoDataset dataset(options);
+  EXPECT_EQ(dataset.size(), 2);
+  EXPECT_EQ(dataset.histogram(), (std::vector<std::int64_t>{0, 0}));
+  EXPECT_TRUE(dataset.get(0).instances.at(0).is_crowd);
+  data.json["annotations"].clear();
+  data.options();
+  EXPECT_EQ(CocoDataset(options).size(), 2);
+}
+
+TEST(FieldReportF19, ATestSetOfWhichNoObjectHasAListedClassIsRefused) {
+  DatasetFolder data;
+  data.add_pictures(2);
+  data.json["annotations"][1]["category_id"] = 1;  // both "cell"
+  CocoDatasetOptions options = data.options();
+  options.filter_empty = false;
+  options.classes = {"dot"};
+  EXPECT_NE(error_of([&] { CocoDataset{options}; }).find("2 class_filtered"), std::string::npos);
+}
+
 TEST(CocoDataset, MissingSizesComeFromTheImageFiles) {
   DatasetFolder data;
   data.add_image(1, "a.jpg", test::with_orientation(encoded(".jpg", picture(20, 30)), 6), 0, 0);

@@ -141,6 +141,30 @@ TEST_F(LoaderDeterminism, EveryImageOncePerEpoch) {
   }
 }
 
+TEST(TrainLoader, RefusesTheStateOfAnotherDataSetOfTheSameSizeButNotOfAMovedOne) {
+  DatasetFolder data, moved, other_ids, other_names;
+  for (DatasetFolder* folder : {&data, &moved, &other_ids, &other_names}) {
+    folder->add_pictures(4);
+  }
+  other_ids.json["images"][1]["id"] = 99;
+  other_ids.json["annotations"][1]["image_id"] = 99;
+  std::swap(other_names.json["images"][0]["file_name"], other_names.json["images"][2]["file_name"]);
+  const TransformPipeline transforms = augmentation();
+  const LoaderOptions options{.batch_size = 2, .threads = 0, .aspect_ratio_grouping = false};
+  const auto restore = [&](DatasetFolder& folder, const std::string& state) {
+    const CocoDataset dataset = folder.open();
+    TrainLoader(dataset, transforms, options).restore(state);
+  };
+  const CocoDataset dataset = data.open();
+  TrainLoader loader(dataset, transforms, options);
+  loader.next();
+  EXPECT_EQ(error_of([&] { restore(moved, loader.state()); }), "");
+  for (DatasetFolder* folder : {&other_ids, &other_names}) {
+    const std::string error = error_of([&] { restore(*folder, loader.state()); });
+    EXPECT_NE(error.find("other image ids or file names"), std::string::npos) << error;
+  }
+}
+
 TEST(TrainLoader, ErrorsReachNextInOrderWithPathAndId) {
   DatasetFolder data;
   data.add_pictures(8);

@@ -140,6 +140,21 @@ void CocoDataset::count_objects(std::size_t file) {
   report.set_totals(report.images(), report.annotations(), report.dropped() + filtered);
 }
 
+/// Whether there are usable annotations, but none, not even a crowd, of a listed class.
+bool CocoDataset::all_filtered() const {
+  std::int64_t filtered = 0;
+  for (std::size_t file = 0; file < stores_.size(); ++file) {
+    for (const CocoAnnotation& a : stores_[file]->annotations()) {
+      if (a.usable && label_of(file, a) >= 0) {
+        return false;
+      }
+      filtered += a.usable ? 1 : 0;
+    }
+  }
+  return filtered > 0;
+}
+
+/// A test set may have no object at all: its metrics are then n/a.
 void CocoDataset::check_class_counts() {
   std::int64_t annotations = 0;
   for (const CheckReport& report : reports_) {
@@ -147,7 +162,7 @@ void CocoDataset::check_class_counts() {
   }
   const std::int64_t objects =
       std::accumulate(histogram_.begin(), histogram_.end(), std::int64_t{0});
-  if (objects == 0 && (annotations > 0 || options_.filter_empty)) {
+  if (objects == 0 && (options_.filter_empty || all_filtered())) {
     std::string dropped;
     for (const CheckReport& report : reports_) {
       dropped += report.dropped_sentence() + " ";
@@ -227,11 +242,15 @@ const CocoImage& CocoDataset::image(std::int64_t index) const {
   return stores_[item.file]->images()[item.image];
 }
 
-std::string CocoDataset::path(std::int64_t index) const {
+std::string_view CocoDataset::file_name(std::int64_t index) const {
   const CocoImage& record = image(index);
+  return stores_[items_[static_cast<std::size_t>(index)].file]->file_name(record);
+}
+
+std::string CocoDataset::path(std::int64_t index) const {
+  const std::string_view name = file_name(index);
   const std::size_t file = items_[static_cast<std::size_t>(index)].file;
-  return (std::filesystem::path(options_.files[file].image_root) / stores_[file]->file_name(record))
-      .string();
+  return (std::filesystem::path(options_.files[file].image_root) / name).string();
 }
 
 std::vector<bool> CocoDataset::is_wide() const {

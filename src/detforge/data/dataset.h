@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "detforge/data/checks.h"
@@ -48,7 +49,8 @@ struct CocoDatasetOptions {
 class CocoDataset {
  public:
   /// Throws Error for files that cannot be read or are refused by the policy, for class lists that
-  /// differ, and if no object or no image is left.
+  /// differ, if no image is left, and if no usable non-crowd object is left: with filter_empty in
+  /// any case, without it (test sets) only if it was the list of classes that left none.
   explicit CocoDataset(CocoDatasetOptions options);
 
   std::int64_t size() const { return static_cast<std::int64_t>(items_.size()); }
@@ -67,6 +69,9 @@ class CocoDataset {
   /// One report per file.
   const std::vector<CheckReport>& reports() const { return reports_; }
   std::int64_t image_id(std::int64_t index) const { return image(index).id; }
+  /// As in the annotation file.
+  std::string_view file_name(std::int64_t index) const;
+  /// With the image folder.
   std::string path(std::int64_t index) const;
   ImageSize image_size(std::int64_t index) const { return image(index).size; }
   /// w > h by image, for aspect-ratio grouping.
@@ -93,6 +98,7 @@ class CocoDataset {
   void choose_classes();
   void match_classes(std::size_t file);
   void count_objects(std::size_t file);
+  bool all_filtered() const;
   void check_class_counts();
   void choose_images();
   void log_reports() const;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "detforge/core/error.h"
+#include "detforge/core/files.h"
 #include "detforge/core/rng.h"
 #include "detforge/core/timer.h"
 
@@ -28,6 +29,15 @@ void transform(const TransformPipeline& transforms, Sample& sample, Rng rng) {
   }
 }
 
+/// Tells data sets apart by ids and names of their images in order, wherever they are stored.
+std::uint64_t fingerprint(const CocoDataset& dataset) {
+  std::uint64_t hash = files::fnv1a64({});
+  for (std::int64_t i = 0; i < dataset.size(); ++i) {
+    hash = files::fnv1a64(fmt::format("{} {}\n", dataset.image_id(i), dataset.file_name(i)), hash);
+  }
+  return hash;
+}
+
 BatchSampler::Options sampler_options(const CocoDataset& dataset, const LoaderOptions& options) {
   return {.size = dataset.size(),
           .batch_size = options.batch_size,
@@ -37,7 +47,8 @@ BatchSampler::Options sampler_options(const CocoDataset& dataset, const LoaderOp
           .repeat_factors = options.repeat_threshold > 0
                                 ? dataset.repeat_factors(options.repeat_threshold)
                                 : std::vector<double>{},
-          .is_wide = options.aspect_ratio_grouping ? dataset.is_wide() : std::vector<bool>{}};
+          .is_wide = options.aspect_ratio_grouping ? dataset.is_wide() : std::vector<bool>{},
+          .data_fingerprint = fingerprint(dataset)};
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,6 +16,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr const char* kFingerprint = "data_fingerprint";
+
 Rng epoch_rng(RngPurpose purpose, std::uint64_t seed, std::int64_t epoch) {
   return Rng(seed, purpose, static_cast<std::uint64_t>(epoch));
 }
@@ -26,7 +29,35 @@ Json options_to_json(const BatchSampler::Options& options) {
           {"rank", options.rank},
           {"world_size", options.world_size},
           {"grouped", !options.is_wide.empty()},
-          {"repeated", !options.repeat_factors.empty()}};
+          {"repeated", !options.repeat_factors.empty()},
+          {kFingerprint, fmt::format("{:016x}", options.data_fingerprint)}};
+}
+
+/// Throws Error if the saved options are not those of this run.
+void check_options(const Json& saved, const Json& options) {
+  for (const auto& [key, value] : options.items()) {
+    if (saved.at(key) == value) {
+      continue;
+    }
+    const std::string what =
+        key == kFingerprint
+            ? "the saved place in the data is of another data set, with other image ids or file "
+              "names or another order of them"
+            : fmt::format("the saved place in the data has {} {}, this run has {}", key,
+                          saved.at(key).dump(), value.dump());
+    throw Error(
+        what,
+        "resume with the same data set and settings, or start anew from the weights with --init")
+        .at(__FILE__, __LINE__);
+  }
+}
+
+/// nlohmann::json would turn any number into an integer, 1e300 too.
+std::int64_t to_integer(const Json& value) {
+  DETFORGE_CHECK(value.is_number_integer(),
+                 fmt::format("the saved place in the data has {} for an integer", value.dump()),
+                 "resume from another checkpoint");
+  return value;
 }
 
 }  // namespace
@@ -103,13 +134,18 @@ BatchSampler::BatchSampler(Options options) : options_(std::move(options)) {
   DETFORGE_CHECK(std::all_of(options_.repeat_factors.begin(), options_.repeat_factors.end(),
                              [](double f) { return f >= 1; }),
                  "a repeat factor is below 1", "use max(1, factor)");
-  load_epoch();
+  order_ = epoch_order(state_.epoch);
 }
 
-void BatchSampler::load_epoch() {
-  order_ = options_.repeat_factors.empty()
-               ? training_order(options_.size, options_.seed, state_.epoch)
-               : repeat_factor_order(options_.repeat_factors, options_.seed, state_.epoch);
+std::vector<std::int64_t> BatchSampler::epoch_order(std::int64_t epoch) const {
+  return options_.repeat_factors.empty()
+             ? training_order(options_.size, options_.seed, epoch)
+             : repeat_factor_order(options_.repeat_factors, options_.seed, epoch);
+}
+
+std::size_t BatchSampler::bucket_of(std::int64_t index) const {
+  const bool wide = options_.is_wide.empty() || options_.is_wide[static_cast<std::size_t>(index)];
+  return wide ? 0 : 1;
 }
 
 Draw BatchSampler::draw() {
@@ -118,7 +154,7 @@ Draw BatchSampler::draw() {
   while (place - state_.epoch_begin >= static_cast<std::int64_t>(order_.size())) {
     state_.epoch_begin += static_cast<std::int64_t>(order_.size());
     ++state_.epoch;
-    load_epoch();
+    order_ = epoch_order(state_.epoch);
   }
   const std::int64_t position = place - state_.epoch_begin;
   return {.index = order_[static_cast<std::size_t>(position)],
@@ -129,9 +165,7 @@ Draw BatchSampler::draw() {
 std::vector<Draw> BatchSampler::next() {
   while (true) {
     const Draw item = draw();
-    const bool wide =
-        options_.is_wide.empty() || options_.is_wide[static_cast<std::size_t>(item.index)];
-    std::vector<Draw>& bucket = state_.buckets[wide ? 0 : 1];
+    std::vector<Draw>& bucket = state_.buckets[bucket_of(item.index)];
     bucket.push_back(item);
     if (static_cast<std::int64_t>(bucket.size()) == options_.batch_size) {
       return std::exchange(bucket, {});
@@ -143,7 +177,7 @@ void BatchSampler::restore(State state) {
   const bool other_epoch = state.epoch != state_.epoch;
   state_ = std::move(state);
   if (other_epoch) {
-    load_epoch();
+    order_ = epoch_order(state_.epoch);
   }
 }
 
@@ -166,34 +200,56 @@ std::string BatchSampler::to_json(const State& state) const {
 BatchSampler::State BatchSampler::from_json(const std::string& text) const {
   try {
     const Json json = Json::parse(text);
-    const Json options = options_to_json(options_);
-    for (const auto& [key, value] : options.items()) {
-      DETFORGE_CHECK(
-          json.at(key) == value,
-          fmt::format("the saved place in the data has {} {}, this run has {}", key,
-                      json[key].dump(), value.dump()),
-          "resume with the same data set and settings, or start anew from the weights with --init");
-    }
-    State state{.drawn = json.at("drawn"),
-                .epoch = json.at("epoch"),
-                .epoch_begin = json.at("epoch_begin"),
+    check_options(json, options_to_json(options_));
+    State state{.drawn = to_integer(json.at("drawn")),
+                .epoch = to_integer(json.at("epoch")),
+                .epoch_begin = to_integer(json.at("epoch_begin")),
                 .buckets = {}};
     for (std::size_t b = 0; b < state.buckets.size(); ++b) {
       for (const Json& item : json.at("buckets").at(b)) {
-        state.buckets[b].push_back(
-            {.index = item.at(0), .epoch = item.at(1), .position = item.at(2)});
-        DETFORGE_CHECK(
-            state.buckets[b].back().index >= 0 && state.buckets[b].back().index < options_.size,
-            "the saved place in the data names an image that does not exist",
-            "start anew with --init");
+        state.buckets[b].push_back({.index = to_integer(item.at(0)),
+                                    .epoch = to_integer(item.at(1)),
+                                    .position = to_integer(item.at(2))});
       }
     }
+    DETFORGE_CHECK(is_possible(state), "the saved place in the data cannot come from this run",
+                   "the checkpoint is damaged, or the repeat threshold was changed: resume from "
+                   "another one, or start anew from the weights with --init");
     return state;
   } catch (const nlohmann::json::exception& error) {
     throw Error(fmt::format("the saved place in the data cannot be read: {}", error.what()),
                 "resume from another checkpoint")
         .at(__FILE__, __LINE__);
   }
+}
+
+/// Whether next() can have left this state; if not, it could read out of bounds or never end.
+bool BatchSampler::is_possible(const State& state) const {
+  constexpr std::int64_t kFar = std::numeric_limits<std::int64_t>::max() / 4;  // no overflow below
+  if (state.drawn < 0 || state.drawn > kFar / options_.world_size || state.epoch < 0 ||
+      state.epoch > kFar / options_.size || state.epoch_begin < 0) {
+    return false;
+  }
+  const bool by_epochs = options_.repeat_factors.empty();
+  if (by_epochs && state.epoch_begin != state.epoch * options_.size) {
+    return false;
+  }
+  // The last draw, if any, was from the state's epoch.
+  const std::int64_t position =
+      options_.rank + (state.drawn - 1) * options_.world_size - state.epoch_begin;
+  const bool in_epoch = position >= 0 && position < std::ssize(epoch_order(state.epoch));
+  const bool at_start = state.epoch == 0 && state.epoch_begin == 0;
+  return (state.drawn == 0 ? at_start : in_epoch) && bucket_is_possible(state, 0) &&
+         bucket_is_possible(state, 1);
+}
+
+bool BatchSampler::bucket_is_possible(const State& state, std::size_t b) const {
+  const std::vector<Draw>& bucket = state.buckets[b];
+  return std::ssize(bucket) < options_.batch_size &&
+         std::all_of(bucket.begin(), bucket.end(), [&](const Draw& draw) {
+           return draw.index >= 0 && draw.index < options_.size && draw.epoch >= 0 &&
+                  draw.epoch <= state.epoch && draw.position >= 0 && bucket_of(draw.index) == b;
+         });
 }
 
 }  // namespace detforge

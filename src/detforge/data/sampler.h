@@ -55,6 +55,7 @@ class BatchSampler {
     std::int64_t rank = 0, world_size = 1;
     std::vector<double> repeat_factors = {};  ///< one per image; empty: each image once per epoch
     std::vector<bool> is_wide = {};           ///< w > h by image; empty: no grouping
+    std::uint64_t data_fingerprint = 0;       ///< of the images; only compared by from_json()
   };
   struct State {
     std::int64_t drawn = 0;  ///< by this rank
@@ -67,16 +68,20 @@ class BatchSampler {
   explicit BatchSampler(Options options);
   std::vector<Draw> next();
   const State& state() const { return state_; }
+  /// Takes a state of state() or from_json().
   void restore(State state);
 
   /// The state as JSON, with the options that it depends on; from_json() throws Error naming what
-  /// differs.
+  /// differs, and for a state that next() cannot have left (a damaged checkpoint).
   std::string to_json(const State& state) const;
   State from_json(const std::string& json) const;
 
  private:
   Draw draw();
-  void load_epoch();
+  std::vector<std::int64_t> epoch_order(std::int64_t epoch) const;
+  std::size_t bucket_of(std::int64_t index) const;
+  bool is_possible(const State& state) const;
+  bool bucket_is_possible(const State& state, std::size_t b) const;
 
   Options options_;
   State state_;
