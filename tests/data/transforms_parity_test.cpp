@@ -113,6 +113,7 @@ TEST(TransformsParity, BoxesEqualDetectron2UnderResizeAndFlip) {
   ASSERT_FALSE(cases.empty());
   for (const auto& parity : cases) {
     const auto arrays = test::read_npz(parity.folder / "resize.npz");
+    std::size_t resized_boxes = 0, flipped_boxes = 0;
     for (int i = 0; arrays.contains("r" + std::to_string(i) + "/boxes_in"); ++i) {
       const std::string prefix = "r" + std::to_string(i);
       const auto &in = arrays.at(prefix + "/in").shape, &out = arrays.at(prefix + "/out").shape;
@@ -125,10 +126,14 @@ TEST(TransformsParity, BoxesEqualDetectron2UnderResizeAndFlip) {
       if (resized.image.size() ==
           ImageSize{out[0], out[1]}) {  // some cases do not keep the aspect ratio
         EXPECT_EQ(boxes_of(resized), to_boxes(arrays.at(prefix + "/boxes_out"))) << prefix;
+        resized_boxes += resized.instances.size();
       }
       RandomFlip(RandomFlip::Direction::kHorizontal, 1.0).apply(flipped, rng);
       EXPECT_EQ(boxes_of(flipped), to_boxes(arrays.at(prefix + "/boxes_hflip"))) << prefix;
+      flipped_boxes += flipped.instances.size();
     }
+    EXPECT_GT(resized_boxes, 0U);
+    EXPECT_GT(flipped_boxes, 0U);
   }
 }
 
@@ -138,6 +143,7 @@ TEST(TransformPipelineParity, EqualsDatasetMapperInPixelsBoxesAndPolygons) {
   for (const auto& parity : cases) {
     const auto arrays = test::read_npz(parity.folder / "mapped.npz");
     const auto& config = parity.description["config"];
+    std::size_t compared = 0;
     for (std::size_t i = 0; i < parity.description["items"].size(); ++i) {
       for (const int flip : {0, 1}) {
         SCOPED_TRACE(parity.name() + " item " + std::to_string(i) + " flip " +
@@ -152,8 +158,10 @@ TEST(TransformPipelineParity, EqualsDatasetMapperInPixelsBoxesAndPolygons) {
         const std::string suffix = std::to_string(i) + "_flip" + std::to_string(flip);
         expect_equal_pixels(sample.image, arrays.at("image" + suffix));
         expect_equal_instances(sample, arrays, suffix);
+        compared += sample.instances.size();
       }
     }
+    EXPECT_GT(compared, 0U) << parity.name();
   }
 }
 

@@ -123,6 +123,7 @@ void expect_arrays(const CocoEvalResult& result, const test::Npz& arrays) {
   const auto per_class = arrays.at("bbox/per_class_AP").to_double();
   ASSERT_EQ(precision.size(), result.precision.size());
   ASSERT_EQ(recall.size(), result.recall.size());
+  ASSERT_FALSE(precision.empty() || recall.empty() || per_class.empty());
   const std::size_t area_count = result.options.area_ranges.size(),
                     category_count = result.categories.size();
   const double half_ulp = 6e-8;  // the arrays are stored as float32, values up to 1

@@ -75,6 +75,7 @@ TEST(CocoGroundTruthParity, EqualsAPlainReadingOfEveryCase) {
     const EvalInputs plain = test::load_inputs(parity.folder / "gt.json");
     const EvalInputs inputs = eval_inputs(*load(parity.folder / "gt.json"));
     EXPECT_EQ(inputs.ground_truth.size(), plain.ground_truth.size());
+    EXPECT_FALSE(plain.ground_truth.empty());
     const auto detections = test::perfect_detections(plain);
     const auto expected = evaluate_coco(plain, detections),
                actual = evaluate_coco(inputs, detections);

@@ -22,10 +22,13 @@ struct InferenceOptions {
   std::function<void(std::int64_t images_done)> progress = {};  ///< called after each batch
 };
 
+/// What the detector found. Images that the producer leaves out (files that cannot be decoded) are not
+/// in image_ids; the evaluation still judges on all images of the data set, so that their objects count
+/// as missed. Only after max_images are image_ids the images to judge on.
 struct InferenceResult {
   std::vector<EvalDetection>
       detections;  ///< original pixels and category ids; images in the order they came
-  std::vector<std::int64_t> image_ids;  ///< of the images that were seen: judge on these only
+  std::vector<std::int64_t> image_ids;  ///< of the images that were seen
   std::int64_t dropped = 0;             ///< detections of classes without category id
   double total_s = 0, model_s = 0;      ///< all, and inside predict()
 };
