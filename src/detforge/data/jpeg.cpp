@@ -1,8 +1,6 @@
 #include "detforge/data/jpeg.h"
 
 #include <algorithm>
-#include <array>
-#include <csetjmp>
 #include <cstdio>
 #include <string>
 
@@ -16,31 +14,19 @@
 #include "detforge/core/error.h"
 #include "detforge/data/exif.h"
 #include "detforge/data/image_header.h"
+#include "detforge/data/jpeg_errors.h"
 
 namespace detforge::jpeg {
 namespace {
 
 constexpr int kApp1 = JPEG_APP0 + 1;
-using Message = std::array<char, JMSG_LENGTH_MAX>;
 
-/// What libjpeg calls back. `manager` comes first, so that its address is the state's.
-struct ErrorState {
-  jpeg_error_mgr manager{};
-  std::jmp_buf jump{};
-  Message message{};         ///< of the fatal error
+/// `fatal` comes first, so that the address of libjpeg's error manager is this one's.
+struct DecodeErrors {
+  ErrorState fatal;
   Message damage_message{};  ///< of the first warning that means lost pixels
   bool damaged = false;
 };
-
-ErrorState& state_of(j_common_ptr info) {
-  return *reinterpret_cast<ErrorState*>(info->err);
-}
-
-[[noreturn]] void on_error(j_common_ptr info) {
-  ErrorState& state = state_of(info);
-  info->err->format_message(info, state.message.data());
-  std::longjmp(state.jump, 1);
-}
 
 /// Warnings of bytes to spare between markers cost no pixel; these do.
 bool loses_pixels(int code) {
@@ -49,7 +35,7 @@ bool loses_pixels(int code) {
 }
 
 void on_message(j_common_ptr info, int level) {
-  ErrorState& state = state_of(info);
+  auto& state = *reinterpret_cast<DecodeErrors*>(info->err);
   if (level < 0 && !state.damaged && loses_pixels(info->err->msg_code)) {
     state.damaged = true;
     info->err->format_message(info, state.damage_message.data());
@@ -80,24 +66,22 @@ void cmyk_to_bgr(const std::uint8_t* cmyk, std::uint8_t* bgr, std::int64_t width
   }
 }
 
-/// One JPEG file being decoded. libjpeg reports errors by longjmp, so every call into it happens in
-/// guarded(), whose argument must not own anything that needs a destructor.
+/// One JPEG file being decoded.
 class Decoder {
  public:
   explicit Decoder(std::string_view bytes) {
-    info_.err = jpeg_std_error(&errors_.manager);
-    errors_.manager.error_exit = on_error;
-    errors_.manager.emit_message = on_message;
-    errors_.manager.output_message = print_nothing;
+    info_.err = errors_.fatal.attach();
+    info_.err->emit_message = on_message;
+    info_.err->output_message = print_nothing;
     jpeg_create_decompress(&info_);
-    const bool read = guarded([&] {
+    const bool read = guarded(errors_.fatal, [&] {
       jpeg_save_markers(&info_, kApp1, 0xFFFF);
       jpeg_mem_src(&info_, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
       jpeg_read_header(&info_, TRUE);
     });
     if (!read) {
       jpeg_destroy_decompress(&info_);
-      fail(errors_.message);
+      fail(errors_.fatal.message);
     }
   }
   ~Decoder() { jpeg_destroy_decompress(&info_); }
@@ -121,7 +105,7 @@ class Decoder {
     const bool cmyk = info_.jpeg_color_space == JCS_CMYK || info_.jpeg_color_space == JCS_YCCK;
     info_.out_color_space = cmyk ? JCS_CMYK : JCS_EXT_BGR;
     std::vector<std::uint8_t> row(cmyk ? static_cast<std::size_t>(image.width * 4) : 0);
-    const bool read = guarded([&] {
+    const bool read = guarded(errors_.fatal, [&] {
       jpeg_start_decompress(&info_);
       while (info_.output_scanline < info_.output_height) {
         std::uint8_t* target = image.row(info_.output_scanline);
@@ -133,7 +117,7 @@ class Decoder {
       }
     });
     if (!read) {
-      fail(errors_.message);
+      fail(errors_.fatal.message);
     }
     if (errors_.damaged && !tolerant) {
       fail(errors_.damage_message);
@@ -141,17 +125,8 @@ class Decoder {
   }
 
  private:
-  template <typename Work>
-  bool guarded(const Work& work) {
-    if (setjmp(errors_.jump) != 0) {  // NOLINT(cert-err52-cpp): libjpeg's way to report errors
-      return false;
-    }
-    work();
-    return true;
-  }
-
   jpeg_decompress_struct info_{};
-  ErrorState errors_;
+  DecodeErrors errors_;
 };
 
 }  // namespace
