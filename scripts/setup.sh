@@ -6,7 +6,7 @@ set -euo pipefail
 
 build_packages=(g++ cmake ninja-build ccache pkg-config
   libtorch-dev libopenblas0-openmp libopenblas-dev
-  libturbojpeg0-dev libjpeg-dev libexif-dev libopencv-dev
+  libjpeg-dev libopencv-dev
   libsimdjson-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev libspdlog-dev libfmt-dev
   libzip-dev zlib1g-dev)
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3 python3-numpy python3-pil python3-torch python3-torchvision)
@@ -36,6 +36,6 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 echo "setup: installing ${missing[*]}"
 "${as_root[@]}" apt-get update -qq
-DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/tmp/detforge-setup.log 2>&1 \
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/tmp/detforge-setup.log 2>&1 \
   || { tail -20 /tmp/detforge-setup.log >&2; echo "setup: apt-get failed, see /tmp/detforge-setup.log" >&2; exit 1; }
 echo "setup: done"

@@ -4,6 +4,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh --tests
-cmake --preset release
+cmake --preset release -DDETFORGE_TESTS=ON -DDETFORGE_BENCHMARKS=ON
 cmake --build --preset release
-ctest --preset release "$@"
+ctest --preset release --no-tests=error "$@"

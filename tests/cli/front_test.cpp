@@ -88,7 +88,7 @@ TEST(FrontCli, WrongUsageOfAnySubcommandIsStatusTwoAndSaysWhatToDo) {
       {{"inspect", "a.yaml", "--size", "800"}, "HEIGHTxWIDTH"},
       {{"bench", "everything"}, "everything"},
       {{"bench", "train"}, "CONFIG is missing"},
-      {{"doctor", "run", "more"}, "unexpected \"more\""},
+      {{"doctor", "more"}, "unexpected \"more\""},
   };
   for (const auto& [arguments, expected] : cases) {
     const ProgramResult result = detforge(arguments);

@@ -82,9 +82,7 @@ struct BenchArguments {
   std::string json;  ///< file for the figures; empty = none
 };
 
-struct DoctorArguments {
-  std::string run;  ///< run folder to look into as well; empty = the machine only
-};
+struct DoctorArguments {};
 
 using Command = std::variant<TrainArguments,
                              EvalArguments,

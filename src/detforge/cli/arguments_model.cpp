@@ -113,10 +113,10 @@ Declaration declare_predict(CLI::App& parent) {
   app->add_option("--output", arguments->output, "Folder for the annotated pictures")
       ->type_name("DIR")
       ->capture_default_str();
-  app->add_option("--json", arguments->json, "File for the detections, COCO results format")
+  app->add_option("--json", arguments->json, "File for the detections: image, class name, score, xywh box")
       ->type_name("FILE");
   app->add_option("--score-threshold", arguments->score_threshold,
-                  "Least score of a detection that is drawn")
+                  "Least score of a detection that is drawn and written")
       ->type_name("S")
       ->check(CLI::Range(0.0, 1.0).description(""))
       ->capture_default_str();

@@ -137,14 +137,12 @@ Declaration declare_bench(CLI::App& parent) {
 Declaration declare_doctor(CLI::App& parent) {
   CLI::App* app = add_command(
       parent, "doctor",
-      {.usage = "[RUN]",
+      {.usage = "",
        .description = "Look for what will hurt: versions, BLAS, threads, CPU, memory, disk",
-       .examples = "  detforge doctor\n  detforge doctor runs/shapes"});
-  auto arguments = std::make_shared<DoctorArguments>();
-  app->add_option("run", arguments->run, "Run folder to look into as well")->type_name("DIR");
-  return {app, [=](const std::vector<std::string>& words) -> Command {
+       .examples = "  detforge doctor"});
+  return {app, [](const std::vector<std::string>& words) -> Command {
             refuse_words(words, "doctor");
-            return *arguments;
+            return DoctorArguments{};
           }};
 }
 

@@ -69,7 +69,8 @@ nlohmann::ordered_json arithmetic(double flop, double seconds, int threads) {
 }
 
 Config bench_config(const BenchArguments& arguments) {
-  return load_recipe({.file = arguments.config, .overrides = arguments.overrides, .data = arguments.data});
+  return load_recipe({.file = arguments.config, .overrides = arguments.overrides, .data = arguments.data,
+                      .needs_data = arguments.task == "data"});
 }
 
 /// Calls `iteration` once to warm up, then `iters` times.
@@ -173,6 +174,7 @@ int run_bench(const BenchArguments& arguments) {
   if (arguments.task == "data") {
     return bench_data(arguments, threads);
   }
+  DETFORGE_CHECK(arguments.json.empty(), "bench ops writes no JSON file", "leave --json out");
   return bench_ops(threads);
 }
 

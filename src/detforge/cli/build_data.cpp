@@ -7,8 +7,11 @@ namespace detforge {
 namespace {
 
 std::vector<CocoFiles> coco_files(const Strings& jsons, const Strings& images, const char* key) {
-  DETFORGE_CHECK(!jsons.empty(), std::string("the config names no dataset in DATASETS.") + key,
-                 "give --data COCO_ROOT, or set DATASETS." + std::string(key) + "_JSON and _IMAGES");
+  if (jsons.empty()) {
+    throw Error(std::string("the config names no dataset in DATASETS.") + key,
+                "give --data COCO_ROOT, or set DATASETS." + std::string(key) + "_JSON and _IMAGES",
+                Error::Kind::kUsage);
+  }
   std::vector<CocoFiles> files;
   for (std::size_t i = 0; i < jsons.size(); ++i) {
     files.push_back({.json = jsons[i], .image_root = images.at(i)});
@@ -51,6 +54,12 @@ CocoDatasetOptions train_dataset_options(const Config& config) {
 }
 
 CocoDatasetOptions test_dataset_options(const Config& config) {
+  if (config.datasets.test_json.size() > 1) {
+    throw Error("DATASETS.TEST names several datasets, but an evaluation judges one",
+                "evaluate them one after the other: detforge eval RUN DATASETS.TEST_JSON \"[...]\" "
+                "DATASETS.TEST_IMAGES \"[...]\"",
+                Error::Kind::kUsage);
+  }
   CocoDatasetOptions options{
       .files = coco_files(config.datasets.test_json, config.datasets.test_images, "TEST"),
       .classes = config.datasets.classes,

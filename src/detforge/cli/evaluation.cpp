@@ -59,7 +59,14 @@ CocoEvaluation::CocoEvaluation(const Config& config, std::vector<std::string> cl
 
 CocoEvalOptions CocoEvaluation::eval_options() const {
   CocoEvalOptions options;
-  options.max_dets = {1, 10, config_.test.max_dets};
+  const std::int64_t most = config_.test.max_dets;
+  options.max_dets.clear();
+  for (const std::int64_t fewer : {std::int64_t{1}, std::int64_t{10}}) {
+    if (fewer < most) {
+      options.max_dets.push_back(fewer);
+    }
+  }
+  options.max_dets.push_back(most);
   options.pycocotools_compat = options_.pycocotools_compat;
   options.threads = options_.threads;
   return options;
@@ -72,6 +79,9 @@ InferenceResult CocoEvaluation::detect(Detector& detector, std::int64_t max_imag
   const auto images = static_cast<double>(result.image_ids.size());
   log::info("{} detections in {:.0f} images, {:.2f} images/s ({:.3f} s/image in the model)",
             result.detections.size(), images, images / result.total_s, result.model_s / images);
+  if (dataset_.bad_images() > 0) {
+    log::warn("{} images could not be decoded and were skipped: their objects count as missed", dataset_.bad_images());
+  }
   return result;
 }
 

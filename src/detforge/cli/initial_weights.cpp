@@ -44,6 +44,12 @@ LoadReport load_initial_weights(Detector& detector, const Config& config) {
   if (file.empty()) {
     return {};
   }
+  if (file.find("://") != std::string::npos) {
+    throw Error("MODEL.WEIGHTS names a download, " + file + ", and DetForge uses no network by itself",
+                "download it and give --init FILE, or put it below --data, or train from scratch with MODEL.WEIGHTS '' "
+                "MODEL.RESNETS.NORM GN MODEL.BACKBONE.FREEZE_AT 0",
+                Error::Kind::kUsage);
+  }
   LoadReport report = load_weights(detector, file);
   check_preprocessing(report.preprocessing, config);
   log::info("weights from {} ({})\n{}", file, report.layout, report.table());

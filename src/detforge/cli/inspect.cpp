@@ -58,7 +58,7 @@ double mib(double bytes) { return bytes / (1 << 20); }
 }  // namespace
 
 int run_inspect(const InspectArguments& arguments) {
-  const Config config = load_recipe({.file = arguments.config, .overrides = arguments.overrides});
+  const Config config = load_recipe({.file = arguments.config, .overrides = arguments.overrides, .needs_data = false});
   configure_threads(0);
   const auto detector = build_detector(config);
   const ParameterCount parameters = print_parameters(*detector);

@@ -13,7 +13,8 @@ Instance made_up_object(HeightWidth size, std::int64_t num_classes, Rng& rng) {
   const double w = 16 + rng.uniform(0, 0.25) * static_cast<double>(size.width);
   const double h = 16 + rng.uniform(0, 0.25) * static_cast<double>(size.height);
   Instance object;
-  object.box = {x, y, x + w, y + h};
+  object.box = {x, y, std::min(x + w, static_cast<double>(size.width)),
+                std::min(y + h, static_cast<double>(size.height))};
   object.label = static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(num_classes)));
   object.area = object.box.area();
   return object;

@@ -31,11 +31,7 @@ int exec_engine(char** argv) {
 struct RunHere {
   char** argv;
   int operator()(const ConfigArguments& arguments) const { return run_config(arguments); }
-#ifdef DETFORGE_HAS_MAKE_SHAPES
-  int operator()(const MakeShapesArguments& arguments) const {
-    return run_make_shapes(arguments);
-  }
-#endif
+  int operator()(const MakeShapesArguments& arguments) const { return run_make_shapes(arguments); }
   template <typename Other>
   int operator()(const Other&) const {
     return exec_engine(argv);

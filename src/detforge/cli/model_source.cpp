@@ -42,7 +42,7 @@ std::string choose_weights(const ModelSource& source) {
 
 /// A recipe given, the run folder's, or the one inside the checkpoint.
 RecipeOptions choose_recipe(const ModelSource& source, const Value* content) {
-  RecipeOptions recipe{.overrides = source.overrides, .data = source.data};
+  RecipeOptions recipe{.overrides = source.overrides, .data = source.data, .needs_data = source.needs_data};
   if (!source.config.empty()) {
     recipe.file = source.config;
   } else if (fs::is_directory(source.source) || is_recipe(source.source)) {

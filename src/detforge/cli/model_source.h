@@ -17,6 +17,7 @@ struct ModelSource {
   std::string config = {};   ///< recipe to use instead of the one stored with the weights
   std::vector<std::string> overrides = {};
   std::string data = {};     ///< --data
+  bool needs_data = true;    ///< see RecipeOptions
 };
 
 /// A detector ready for predict(): in eval mode, with weights.

@@ -59,6 +59,19 @@ struct Found {
   std::vector<double> scores;
 };
 
+/// Pictures are named after their images: in the images' own folder they would replace them.
+void refuse_own_folder(const std::vector<fs::path>& images, const fs::path& output) {
+  for (const fs::path& image : images) {
+    const fs::path folder = image.has_parent_path() ? image.parent_path() : fs::path(".");
+    std::error_code error;
+    if (fs::exists(output, error) && fs::equivalent(output, folder, error)) {
+      throw Error("the output folder is the one that holds " + image.filename().string() +
+                  ": pictures would replace images",
+                  "choose another --output", Error::Kind::kUsage).add_where(output.string());
+    }
+  }
+}
+
 class Predictor {
  public:
   explicit Predictor(const LoadedModel& model)
@@ -127,8 +140,9 @@ std::string picture_name(const fs::path& image, std::set<std::string>& used) {
 int run_predict(const PredictArguments& arguments) {
   configure_threads(arguments.threads);
   const auto images = list_images(arguments.inputs, arguments.limit);
+  refuse_own_folder(images, arguments.output);
   const LoadedModel model = load_model({.source = arguments.weights, .config = arguments.config,
-                                        .overrides = arguments.overrides});
+                                        .overrides = arguments.overrides, .needs_data = false});
   const Predictor predictor(model);
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   std::set<std::string> names;
@@ -138,10 +152,10 @@ int run_predict(const PredictArguments& arguments) {
     try {
       const Image image = read_image(path.string());
       const Found found = predictor(image, path.string());
-      all.push_back(to_json(path, image.size(), found, model.class_names, arguments.score_threshold));
       write_jpeg(fs::path(arguments.output) / picture_name(path, names),
                  draw_detections(image, found.boxes, found.labels, found.scores, model.class_names,
                                  {.score_threshold = arguments.score_threshold}));
+      all.push_back(to_json(path, image.size(), found, model.class_names, arguments.score_threshold));
     } catch (const Error& error) {
       ++failed;  // one bad file must not cost the others
       log::error("{}", error.what());

@@ -15,6 +15,7 @@ struct RecipeOptions {
   std::string weights = {};  ///< MODEL.WEIGHTS
   std::string output = {};   ///< OUTPUT_DIR
   std::string data = {};     ///< --data; without it $DETECTRON2_DATASETS counts
+  bool needs_data = true;    ///< false: DATASETS stays as it is
 };
 
 /// Loads the config, applies the options, resolves datasets to absolute paths (resolve_datasets)

@@ -17,9 +17,9 @@ namespace detforge {
 namespace {
 
 // Prefixes of keys that may change when a run goes on. SOLVER.IMS_PER_BATCH is not among them: the order of the
-// images would be another one.
-constexpr std::array<std::string_view, 11> kMayChange = {
-    "TEST.", "DATASETS.TEST", "DATALOADER.NUM_WORKERS", "DATALOADER.PREFETCH", "DATALOADER.CORRUPT_IMAGES",
+// images would be another one. The training data may move to another place; its number of images is checked on restore.
+constexpr std::array<std::string_view, 13> kMayChange = {
+    "TEST.", "DATASETS.TEST", "DATASETS.TRAIN_JSON", "DATASETS.TRAIN_IMAGES", "DATALOADER.NUM_WORKERS", "DATALOADER.PREFETCH", "DATALOADER.CORRUPT_IMAGES",
     "OUTPUT_DIR", "VIS_PERIOD", "MODEL.WEIGHTS", "INPUT.MIN_SIZE_TEST", "INPUT.MAX_SIZE_TEST", "SOLVER."};
 
 bool may_change(const std::string& difference) {
@@ -33,6 +33,9 @@ bool may_change(const std::string& difference) {
 }  // namespace
 
 Config load_resumed_config(const TrainArguments& arguments) {
+  if (!arguments.output.empty()) {
+    throw Error("--resume and --output do not go together", "a run continues in its own folder", Error::Kind::kUsage);
+  }
   const std::filesystem::path stored_file = std::filesystem::path(arguments.resume) / "config.yaml";
   const Config stored = load_config(stored_file);
   Config config = load_recipe({.file = arguments.config.empty() ? stored_file.string() : arguments.config,

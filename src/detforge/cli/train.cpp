@@ -1,4 +1,8 @@
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
 #include <random>
 
 #include <fmt/format.h>
@@ -53,24 +57,37 @@ TrainProgress start_progress(const TrainArguments& arguments, const Config& conf
   return {};
 }
 
+/// As it was typed, for the log.
+std::string command_line() {
+  std::ifstream stream("/proc/self/cmdline");
+  std::string words((std::istreambuf_iterator<char>(stream)), {});
+  std::replace(words.begin(), words.end(), '\0', ' ');
+  return words;
+}
+
 /// A new run must not start in, and write over, the folder of another.
 void refuse_existing_run(const std::filesystem::path& run) {
-  const std::filesystem::path checkpoints = run / "checkpoints";
-  if (std::filesystem::exists(checkpoints) && !std::filesystem::is_empty(checkpoints)) {
+  if (std::filesystem::exists(run / "checkpoints" / "last.pth")) {
     throw Error("the output folder already holds a run with checkpoints",
                 fmt::format("continue it with --resume {}, or choose another folder with --output", run.string()),
                 Error::Kind::kUsage).add_where(run.string());
   }
 }
 
-int evaluate_only(const Config& config) {
-  DETFORGE_CHECK(!config.model.weights.empty(), "--eval-only needs weights",
-                 "give --init WEIGHTS, or set MODEL.WEIGHTS");
-  const auto detector = build_detector(config);
-  const LoadReport report = load_initial_weights(*detector, config);
-  const CocoEvaluation evaluation(config, report.class_names);
-  evaluation.run(*detector, std::filesystem::path(config.output_dir) / "eval" / "final");
-  return 0;
+/// --eval-only is `detforge eval` under Detectron2's name.
+int evaluate_only(const TrainArguments& arguments) {
+  return run_eval({.config = arguments.resume.empty() ? arguments.config : arguments.resume,
+                   .overrides = arguments.overrides, .weights = arguments.init, .output = arguments.output,
+                   .data = arguments.data, .threads = arguments.threads});
+}
+
+/// Nothing if the config names no test data, as in Detectron2; the log says so.
+std::unique_ptr<CocoEvaluation> build_evaluation(const Config& config, const std::vector<std::string>& class_names) {
+  if (config.datasets.test_json.empty()) {
+    log::warn("DATASETS.TEST is empty: this run is never evaluated and has no best.pth");
+    return nullptr;
+  }
+  return std::make_unique<CocoEvaluation>(config, class_names);
 }
 
 /// The run itself: everything is built here, and handed to the loop.
@@ -90,43 +107,46 @@ LoopResult train_run(const TrainArguments& arguments, const Config& config) {
   const TrainProgress start = start_progress(arguments, config, checkpointer, *detector);
   DETFORGE_CHECK(start.iteration < config.solver.max_iter,
                  fmt::format("nothing to do: {} of {} steps are already done", start.iteration, config.solver.max_iter),
-                 "raise SOLVER.MAX_ITER to train on");
+                 "raise SOLVER.MAX_ITER to train on, or evaluate what is there with detforge eval");
 
-  const CocoEvaluation evaluation(config, dataset.class_names());
-  evaluation.smoke(*detector);
+  const auto evaluation = build_evaluation(config, dataset.class_names());
+  if (evaluation != nullptr) {
+    evaluation->smoke(*detector);
+  }
   write_training_pictures(dataset, transforms, config, run / "pictures");
 
   NonFiniteGuard guard(*detector, {.max_consecutive_skips = config.solver.nonfinite_skip, .folder = run,
                                    .config_yaml = to_yaml(config)});
   TrainingLog log({.folder = run, .max_iter = config.solver.max_iter, .start_iter = start.iteration});
   CheckpointHook checkpoints(checkpointer, config.solver.checkpoint_period);
-  EvaluationHook evaluate(
-      [&](std::int64_t iteration) {
-        return evaluation.run(*detector, run / "eval" / fmt::format("iter_{}", iteration));
-      },
-      config.test.eval_period, *detector, checkpointer, log);
+  const auto evaluate = [&](std::int64_t iteration) {
+    return evaluation == nullptr ? EvaluationResult{}
+                                 : evaluation->run(*detector, run / "eval" / fmt::format("iter_{}", iteration));
+  };
+  EvaluationHook evaluations(evaluate, config.test.eval_period, *detector, checkpointer, log);
 
+  files::write_atomic(run / "config.yaml", to_yaml(config));  // now that nothing can refuse it any more
   const TrainParts parts{.detector = *detector, .optimizer = optimizer, .schedule = schedule, .source = loader,
                          .communicator = communicator};
-  return train(parts, {.max_iter = config.solver.max_iter, .start = start}, {&guard, &log, &checkpoints, &evaluate});
+  return train(parts, {.max_iter = config.solver.max_iter, .start = start}, {&guard, &log, &checkpoints, &evaluations});
 }
 
 }  // namespace
 
 int run_train(const TrainArguments& arguments) {
+  if (arguments.eval_only) {
+    return evaluate_only(arguments);
+  }
   const Timer timer;
   const Config config = load_train_config(arguments);
   configure_threads(arguments.threads);
-  if (arguments.eval_only) {
-    return evaluate_only(config);
-  }
   const std::filesystem::path run = config.output_dir;
   const RunLock lock(run);
   if (arguments.resume.empty()) {
     refuse_existing_run(run);
   }
   log::add_file((run / "log.txt").string());
-  files::write_atomic(run / "config.yaml", to_yaml(config));
+  log::info("DetForge {}: {}", DETFORGE_VERSION, command_line());
   const LoopResult result = train_run(arguments, config);
   log::info("{} after {} steps and {:.0f} s; the run is in {}",
             result.reason == StopReason::kFinished ? "finished" : "stopped", result.progress.iteration,

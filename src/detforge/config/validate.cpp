@@ -125,6 +125,13 @@ void check_resnet(const ModelConfig& model, const Checker& check) {
   }
 }
 
+void check_dilation(const ModelConfig& model, const Checker& check) {
+  check.require(model.resnets.res5_dilation == 1 || model.fpn.in_features.empty(),
+                {"MODEL.RESNETS.RES5_DILATION", "MODEL.FPN.IN_FEATURES"},
+                "MODEL.RESNETS.RES5_DILATION 2 keeps res5 at res4's size, which a feature pyramid cannot use",
+                "set MODEL.RESNETS.RES5_DILATION 1");
+}
+
 void check_heads(const ModelConfig& model, const Checker& check) {
   check_iou_labels("MODEL.RPN", model.rpn.iou_thresholds, model.rpn.iou_labels, check);
   check_iou_labels("MODEL.ROI_HEADS", model.roi_heads.iou_thresholds, model.roi_heads.iou_labels,
@@ -173,6 +180,22 @@ void check_data(const Config& config, const Checker& check) {
                 {"DATASETS.CLASSES"}, "DATASETS.CLASSES names a class twice", "remove one");
 }
 
+void check_solver(const SolverConfig& solver, const ModelConfig& model, const Checker& check) {
+  check.require(is_increasing(solver.steps), {"SOLVER.STEPS"}, "SOLVER.STEPS must increase",
+                "sort them and remove doubles");
+  check.require(solver.base_lr_end <= solver.base_lr, {"SOLVER.BASE_LR_END", "SOLVER.BASE_LR"},
+                fmt::format("SOLVER.BASE_LR_END {} is above SOLVER.BASE_LR {}", solver.base_lr_end,
+                            solver.base_lr),
+                "exchange them, or set BASE_LR_END 0");
+  check.require(!solver.nesterov || solver.momentum > 0, {"SOLVER.NESTEROV", "SOLVER.MOMENTUM"},
+                "SOLVER.NESTEROV needs a SOLVER.MOMENTUM above 0", "set SOLVER.MOMENTUM 0.9");
+  const bool has_bn = model.resnets.norm == "BN" || model.fpn.norm == "BN" || model.roi_box_head.norm == "BN";
+  check.require(!has_bn || solver.nonfinite_skip == 0, {"SOLVER.NONFINITE_SKIP", "MODEL.RESNETS.NORM"},
+                "SOLVER.NONFINITE_SKIP cannot be used with BN: a step that is skipped has already changed the running "
+                "statistics",
+                "use GN or FrozenBN, or set SOLVER.NONFINITE_SKIP 0");
+}
+
 void check_input(const InputConfig& input, const Checker& check) {
   const Integers& sizes = input.min_size_train;
   check.require(
@@ -201,11 +224,11 @@ void validate(const Config& config, const PlaceOf& place_of) {
   const Checker check(place_of);
   check_available(config, check);
   check_resnet(config.model, check);
+  check_dilation(config.model, check);
   check_heads(config.model, check);
   check_data(config, check);
   check_input(config.input, check);
-  check.require(is_increasing(config.solver.steps), {"SOLVER.STEPS"}, "SOLVER.STEPS must increase",
-                "sort them and remove doubles");
+  check_solver(config.solver, config.model, check);
 }
 
 }  // namespace detforge::config

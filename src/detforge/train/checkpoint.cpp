@@ -205,6 +205,8 @@ std::optional<TrainProgress> Checkpointer::resume() {
     const TrainProgress progress = restore(value.item(candidate.path.string()));
     newest_iteration_ = progress.iteration;
     set_aside(damaged);
+    const auto best = peek_checkpoint(options_.folder / "best.pth");
+    best_metric_ = best ? best->metric : std::nullopt;  // a damaged best no longer rules
     log::info(
         "resumed from {}: {} steps, {} images; weights, momentum and place in the data restored",
         candidate.path.string(), progress.iteration, progress.images_seen);

@@ -1,5 +1,6 @@
 #include "detforge/train/evaluation_hook.h"
 
+#include <exception>
 #include <utility>
 
 #include "detforge/core/error.h"
@@ -23,8 +24,18 @@ void EvaluationHook::after_step(const StepReport& report) {
   if (!due || report.stopping) {
     return;
   }
+  EvaluationResult result;
   detector_.eval();
-  const EvaluationResult result = evaluate_(report.progress.iteration);
+  try {
+    result = evaluate_(report.progress.iteration);
+  } catch (const std::exception& error) {
+    detector_.train();
+    if (report.last) {
+      throw;  // the weights are safe: the checkpoint hook came before
+    }
+    log::error("EVALUATION FAILED after {} steps; training goes on: {}", report.progress.iteration, error.what());
+    return;
+  }
   detector_.train();
   log_.record(report.iteration, result.values);
   if (!result.metric) {

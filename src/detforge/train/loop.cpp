@@ -41,7 +41,7 @@ LoopResult train(const TrainParts& parts,
     const double step_s = timer.elapsed_s();
     progress.iteration += 1;
     progress.images_seen += batch.images.count() * parts.communicator.world_size();
-    const bool stopping = signals.received() != nullptr;
+    const bool stopping = signals.received() != nullptr && progress.iteration < options.max_iter;
     const StepReport report{.iteration = iteration,
                             .batch = batch,
                             .result = result,
