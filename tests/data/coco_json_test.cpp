@@ -19,9 +19,10 @@ std::string load_error(const std::string& text) {
 
 TEST(CocoJson, ReadsKeysInAnyOrderAndSkipsUnknownOnes) {
   const LoadedCoco coco(std::string(R"({"info": {"x": [1, {"y": null}]}, "annotations": [
-    {"bbox": [1, 2.5, 3, 4e0], "extra": {"a": []}, "category_id": 2, "iscrowd": true, "image_id": 5, "area": 7.25, "id": 9}],
-    "categories": [{"name": "b", "id": 2, "supercategory": "s"}], "licenses": [],
-    "images": [{"license": 1, "width": 20, "file_name": "d/\u00e4.jpg", "height": 10, "id": 5}]})"));
+    {"bbox": [1, 2.5, 3, 4e0], "extra": {"a": []}, "category_id": 2, "iscrowd": true,
+     "image_id": 5, "area": 7.25, "id": 9}],
+    "categories": [{"name": "b", "id": 2, "supercategory": "s"}], "licenses": [], "images": [
+    {"license": 1, "width": 20, "file_name": "d/\u00e4.jpg", "height": 10, "id": 5}]})"));
   const CocoImage& image = coco.store->images()[0];
   EXPECT_EQ(image.size, (ImageSize{10, 20}));
   EXPECT_EQ(coco.store->file_name(image), "d/\xC3\xA4.jpg");

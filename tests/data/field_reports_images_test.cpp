@@ -1,5 +1,5 @@
-// The rows of FIELD_REPORTS.md section 1 from F14 on: images, classes, geometry, random numbers. The
-// rows before are in field_reports_test.cpp.
+// The rows of FIELD_REPORTS.md section 1 from F14 on: images, classes, geometry, random numbers.
+// The rows before are in field_reports_test.cpp.
 #include <limits>
 #include <map>
 #include <set>
@@ -203,9 +203,9 @@ TEST(FieldReportF19, AClassListThatMatchesNothingIsRefusedWithTheNearestName) {
   EXPECT_EQ(dataset.histogram(), (std::vector<std::int64_t>{1, 0}));
 }
 
-// F20 is about YOLO labels, where one coordinate of 1.0002 cost the whole image. In COCO's pixels: an
-// overrun that is rounding (at most 1e-3) is no problem under any policy; a box that is bad is lost
-// alone.
+// F20 is about YOLO labels, where one coordinate of 1.0002 cost the whole image. In COCO's pixels:
+// an overrun that is rounding (at most 1e-3) is no problem under any policy; a box that is bad is
+// lost alone.
 TEST(FieldReportF20, ATinyOverrunIsClippedAndOnlyTheBadBoxIsLost) {
   DatasetFolder data;
   data.add_image(1, "a.png", encoded(".png", picture(60, 80)), 60, 80);

@@ -60,7 +60,6 @@ std::string with_exif(const std::string& jpeg, int orientation, bool little = tr
 }
 
 // --- the awkward files
-// ---------------------------------------------------------------------------------
 
 void expect_figures(const Image& image, const nlohmann::json& entry) {
   ASSERT_EQ(image.width, entry.at("width"));
@@ -125,7 +124,6 @@ TEST(AwkwardImages, BehaveAsTheirIndexSays) {
 }
 
 // --- JPEG equals Pillow
-// -----------------------------------------------------------------------------------
 
 bool is_mapper_case(const nlohmann::json& description) {
   return description.contains("items") && description["files"].contains("mapped.npz");
@@ -155,7 +153,6 @@ TEST(ImageIoParity, JpegEqualsPillowBitForBit) {
 }
 
 // --- orientation (FIELD_REPORTS F14)
-// ----------------------------------------------------------------------
 
 /// A picture 100 wide and 40 high, black but for a white block at the top left corner.
 std::string marked_jpeg() {
@@ -214,7 +211,6 @@ TEST(ExifOrientation, BrokenBlocksCountAsUpright) {
 }
 
 // --- formats and content (F15, F16, F17)
-// ----------------------------------------------------------------------
 
 TEST(ImageFormats, AreToldByContentNotByName) {
   const test::TemporaryFolder folder;

@@ -75,7 +75,7 @@ TEST(ResizeNearest, PicksThePixelUnderEachCentre) {
   EXPECT_EQ(resize_nearest(map, {2, 1}).values, (std::vector<std::uint8_t>{2, 2}));
 }
 
-// 5000 x 1 at 800: scaled to 4000000 x 800, then by 1333 / 4000000: the width 0.27 would round to 0.
+// 5000 x 1 at 800: first 4000000 x 800, then times 1333 / 4000000: the width 0.27 would become 0.
 TEST(ShortestEdgeSize, IsAtLeastOnePixel) {
   EXPECT_EQ(shortest_edge_size({5000, 1}, 800, 1333), (ImageSize{1333, 1}));
   EXPECT_EQ(shortest_edge_size({1, 5000}, 800, 1333), (ImageSize{1, 1333}));

@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -147,50 +148,51 @@ TEST(BatchSampler, RefusesAStateOfOtherSettings) {
   EXPECT_NE(error_of([] { BatchSampler({.size = 0}); }).find("no images"), std::string::npos);
 }
 
-/// What from_json() says about the state after three batches, changed by `damage`.
-std::string refusal(const BatchSampler::Options& options, void (*damage)(test::Json&)) {
+/// What from_json() says about the state after three batches with `value` (JSON text) for `key`.
+std::string refusal(const BatchSampler::Options& options,
+                    const std::string& key,
+                    const std::string& value) {
   BatchSampler sampler(options);
   take(sampler, 3);
   test::Json json = test::Json::parse(sampler.to_json(sampler.state()));
-  damage(json);
+  json[key] = test::Json::parse(value);
   return error_of([&] { sampler.restore(sampler.from_json(json.dump())); });
 }
 
 TEST(BatchSampler, RefusesADamagedStateInsteadOfReadingOutOfBounds) {
-  const BatchSampler::Options plain{
-      .size = 5,
-      .batch_size = 3,
-      .seed = 2,
-      .rank = 1,
-      .world_size = 2,
-      .is_wide = {true, false, true, false, true}};
+  const BatchSampler::Options plain{.size = 5,
+                                    .batch_size = 3,
+                                    .seed = 2,
+                                    .rank = 1,
+                                    .world_size = 2,
+                                    .is_wide = {true, false, true, false, true}};
   BatchSampler::Options repeated = plain;
   repeated.repeat_factors = {1, 1.5, 2, 1, 3};
-  using Json = test::Json;
-  const std::vector<void (*)(Json&)> damages{
-      [](Json& j) { j["epoch_begin"] = 1000; },
-      [](Json& j) { j["epoch_begin"] = -1; },
-      [](Json& j) { j["epoch_begin"] = 0; },
-      [](Json& j) { j["epoch_begin"] = 1e300; },
-      [](Json& j) { j["drawn"] = -1; },
-      [](Json& j) { j["drawn"] = 0; },
-      [](Json& j) { j["drawn"] = 4000000000000000000; },
-      [](Json& j) { j["drawn"] = 1000; },
-      [](Json& j) { j["epoch"] = -1; },
-      [](Json& j) { j["epoch"] = 4611686018427387904; },
-      [](Json& j) { j["buckets"] = {Json::array()}; },
-      [](Json& j) { j["buckets"] = {{{9, 0, 0}}, Json::array()}; },
-      [](Json& j) { j["buckets"] = {{{-1, 0, 0}}, Json::array()}; },
-      [](Json& j) { j["buckets"] = {{{0, 0}}, Json::array()}; },
-      [](Json& j) { j["buckets"] = {{{0, 0, -4}}, Json::array()}; },
-      [](Json& j) { j["buckets"] = {{{0, 99, 0}}, Json::array()}; },
-      [](Json& j) { j["buckets"] = {{{1, 0, 0}}, Json::array()}; },  // image 1 is not wide
-      [](Json& j) { j["buckets"] = {{{0, 0, 0}, {2, 0, 1}, {4, 0, 2}}, Json::array()}; }};
-  for (const auto& options : {plain, repeated}) {
-    EXPECT_EQ(refusal(options, [](Json&) {}), "");
-    for (std::size_t i = 0; i < damages.size(); ++i) {
-      EXPECT_NE(refusal(options, damages[i]).find("the saved place in the data"), std::string::npos)
-          << "damage " << i << (options.repeat_factors.empty() ? "" : " with repeat factors");
+  const std::vector<std::pair<std::string, std::string>> damages{
+      {"epoch_begin", "1000"},
+      {"epoch_begin", "-1"},
+      {"epoch_begin", "0"},
+      {"epoch_begin", "1e300"},
+      {"drawn", "-1"},
+      {"drawn", "0"},
+      {"drawn", "1000"},
+      {"drawn", "4000000000000000000"},
+      {"epoch", "-1"},
+      {"epoch", "4611686018427387904"},
+      {"buckets", "[[]]"},
+      {"buckets", "[[[9, 0, 0]], []]"},
+      {"buckets", "[[[-1, 0, 0]], []]"},
+      {"buckets", "[[[0, 0]], []]"},
+      {"buckets", "[[[0, 0, -4]], []]"},
+      {"buckets", "[[[0, 99, 0]], []]"},
+      {"buckets", "[[[1, 0, 0]], []]"},                        // image 1 is not wide
+      {"buckets", "[[[0, 0, 0], [2, 0, 1], [4, 0, 2]], []]"},  // a whole batch
+  };
+  for (const BatchSampler::Options& options : {plain, repeated}) {
+    EXPECT_EQ(refusal(options, "buckets", "[[[2, 0, 1]], [[3, 0, 0]]]"), "");
+    for (const auto& [key, value] : damages) {
+      EXPECT_NE(refusal(options, key, value).find("the saved place in the data"), std::string::npos)
+          << key << " " << value << (options.repeat_factors.empty() ? "" : ", repeat factors");
     }
   }
 }

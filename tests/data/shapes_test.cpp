@@ -26,7 +26,6 @@ nlohmann::json annotations(const std::filesystem::path& output, const std::strin
 }
 
 // --- drawing
-// ------------------------------------------------------------------------------------------------
 
 TEST(PolygonCoverage, CountsPartsOfPixels) {
   // A box from (0.5, 1) to (2, 2.25): 1.5 wide, 1.25 high.
@@ -80,7 +79,6 @@ TEST(ShapesScene, PaintsEachShapeInItsOwnColours) {
 }
 
 // --- the dataset
-// ------------------------------------------------------------------------------------------------
 
 TEST(MakeShapes, WritesACocoDatasetWhosePicturesExist) {
   const test::TemporaryFolder folder;

@@ -19,7 +19,9 @@ using Flip = TransformPipeline::Flip;
 /// A black image with these boxes.
 Sample sample_with(ImageSize size, const std::vector<Box>& boxes) {
   Sample sample;
-  sample.image = {size.height, size.width, std::vector<std::uint8_t>(static_cast<std::size_t>(size.height * size.width * 3))};
+  sample.image = {
+      size.height, size.width,
+      std::vector<std::uint8_t>(static_cast<std::size_t>(size.height * size.width * 3))};
   for (const Box& box : boxes) {
     Instance instance;
     instance.box = box;
@@ -28,7 +30,9 @@ Sample sample_with(ImageSize size, const std::vector<Box>& boxes) {
   return sample;
 }
 
-Rng any_rng() { return Rng(1, RngPurpose::kAugment); }
+Rng any_rng() {
+  return Rng(1, RngPurpose::kAugment);
+}
 
 bool is_mapper_case(const nlohmann::json& description) {
   return description.contains("items") && description["files"].contains("mapped.npz");

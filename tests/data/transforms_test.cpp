@@ -50,7 +50,6 @@ Rng any_rng() {
 }
 
 // --- each transform
-// -------------------------------------------------------------------------------------
 
 TEST(RandomFlip, MirrorsPixelsBoxesAndPolygonsTogether) {
   Sample sample = sample_with({1, 2}, {{0, 0, 0.5, 1}});
@@ -157,7 +156,6 @@ TEST(Transforms, RleIsDroppedWhenTheGeometryChangesAndKeptWhenNot) {
 }
 
 // --- crop
-// -------------------------------------------------------------------------------------------------------
 
 TEST(RandomCrop, AbsoluteSizesAreBoundedByTheImage) {
   Sample sample = sample_with({10, 20}, {});
@@ -199,7 +197,6 @@ TEST(RandomCropProperty, PixelsAndBoxesMoveTogether) {
 }
 
 // --- filter (F01, F04, F05, F11)
-// ---------------------------------------------------------------------------------------
 
 TEST(FilterInstances, ClipsAndDropsWholeRecords) {
   Sample sample = sample_with({100, 100}, {{150, 20, 180, 50},
@@ -226,7 +223,6 @@ TEST(FilterInstances, BoxesThatAreNotNumbersAreDropped) {
 }
 
 // --- pipeline
-// -------------------------------------------------------------------------------------------------------------
 
 TEST(TransformPipelineProperty, BoxesEndInsideTheImage) {
   const TransformPipeline pipeline({.min_sizes = {20, 31}, .max_size = 50, .crop = true});

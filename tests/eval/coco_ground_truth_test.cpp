@@ -21,11 +21,11 @@ std::shared_ptr<const CocoStore> load(const std::filesystem::path& path) {
 
 std::shared_ptr<const CocoStore> load_text(const std::string& annotations) {
   const test::TemporaryFolder folder;
-  files::write_atomic(
-      folder / "gt.json",
-      R"({"images":[{"id":7,"height":100,"width":100,"file_name":"a.jpg"},{"id":5,"height":100,"width":100,"file_name":"b.jpg"}],)"
-      R"("categories":[{"id":3,"name":"thing"}],"annotations":[)" +
-          annotations + "]}");
+  files::write_atomic(folder / "gt.json",
+                      R"({"images":[{"id":7,"height":100,"width":100,"file_name":"a.jpg"},)"
+                      R"({"id":5,"height":100,"width":100,"file_name":"b.jpg"}],)"
+                      R"("categories":[{"id":3,"name":"thing"}],"annotations":[)" +
+                          annotations + "]}");
   return load(folder / "gt.json");
 }
 
@@ -55,9 +55,10 @@ TEST(CocoGroundTruth, TakesAPartOfTheImages) {
 }
 
 TEST(FieldReportF81, AMissingAreaIsTheMasksElseTheBoxs) {
-  const auto store = load_text(
-      R"({"id":1,"image_id":7,"category_id":3,"bbox":[0,0,40,50],"iscrowd":0},)"
-      R"({"id":2,"image_id":7,"category_id":3,"bbox":[0,0,40,50],"iscrowd":0,"segmentation":[[0,0,40,0,0,50]]})");
+  const auto store =
+      load_text(R"({"id":1,"image_id":7,"category_id":3,"bbox":[0,0,40,50],"iscrowd":0},)"
+                R"({"id":2,"image_id":7,"category_id":3,"bbox":[0,0,40,50],"iscrowd":0,)"
+                R"("segmentation":[[0,0,40,0,0,50]]})");
   const EvalInputs inputs = eval_inputs(*store);
   ASSERT_EQ(inputs.ground_truth.size(), 2U);
   EXPECT_EQ(inputs.ground_truth[0].area, 2000);

@@ -87,7 +87,8 @@ constexpr std::array<CheckRule, kCheckKinds> kRules{{
     {kBoxOutside, "box_outside", kAnnotation, kDrop, "de", false,
      "nothing of the box is inside the image", "is the annotation on the right image?"},
     {kBoxClipped, "box_clipped", kAnnotation, kFix, "fde", true,
-     "the box crosses the border by more than 0.001 pixels; fix clips it for training, evaluation keeps the raw box",
+     "the box crosses the border by more than 0.001 pixels; fix clips it for training, evaluation "
+     "keeps the raw box",
      "correct the box"},
     {kBoxSubPixel, "box_sub_pixel", kAnnotation, kFix, "fde", true,
      "width or height is between 0 and 1 pixel; fix keeps it", "correct the box"},

@@ -9,9 +9,9 @@ namespace detforge::jpeg {
 
 using Message = std::array<char, JMSG_LENGTH_MAX>;
 
-/// What libjpeg calls back instead of ending the process: a fatal error leaves its text in `message`
-/// and jumps back into guarded(). `manager` comes first, so that its address is the state's. It must
-/// outlive the libjpeg object whose `err` attach() is given to.
+/// What libjpeg calls back instead of ending the process: a fatal error leaves its text in
+/// `message` and jumps back into guarded(). `manager` comes first, so that its address is the
+/// state's. It must outlive the libjpeg object whose `err` attach() is given to.
 ///   ErrorState errors;
 ///   info.err = errors.attach();
 ///   if (!guarded(errors, [&] { jpeg_create_compress(&info); })) { ... errors.message ... }
@@ -31,8 +31,8 @@ struct ErrorState {
   }
 };
 
-/// Calls `work` and returns true, or false if libjpeg gave up in it. Every call into libjpeg that can
-/// fail happens here. `work` must not own anything that needs a destructor: a jump skips it.
+/// Calls `work` and returns true, or false if libjpeg gave up in it. Every call into libjpeg that
+/// can fail happens here. `work` must not own anything that needs a destructor: a jump skips it.
 template <typename Work>
 bool guarded(ErrorState& errors, const Work& work) {
   if (setjmp(errors.jump) != 0) {  // NOLINT(cert-err52-cpp): libjpeg's way to report errors

@@ -51,7 +51,6 @@ Image cut(const Image& image, std::int64_t left, std::int64_t top, ImageSize siz
 }  // namespace
 
 // --- ResizeShortestEdge
-// --------------------------------------------------------------------------------
 
 ResizeShortestEdge::ResizeShortestEdge(Options options) : options_(std::move(options)) {
   const auto& edges = options_.short_edges;
@@ -82,7 +81,6 @@ void ResizeShortestEdge::apply(Sample& sample, Rng& rng) const {
 }
 
 // --- RandomFlip
-// ------------------------------------------------------------------------------------------
 
 RandomFlip::RandomFlip(Direction direction, double probability)
     : direction_(direction), probability_(probability) {
@@ -108,7 +106,6 @@ void RandomFlip::apply(Sample& sample, Rng& rng) const {
 }
 
 // --- RandomCrop
-// ------------------------------------------------------------------------------------------
 
 RandomCrop::RandomCrop(Options options) : options_(options) {
   const auto [first, second] = options_.size;
@@ -160,7 +157,6 @@ void RandomCrop::apply(Sample& sample, Rng& rng) const {
 }
 
 // --- after the transforms
-// ------------------------------------------------------------------------------------
 
 FilterCounts filter_instances(Sample& sample) {
   constexpr double kSmallestSide = 1e-5;  // Detectron2's box_threshold
@@ -182,7 +178,6 @@ FilterCounts filter_instances(Sample& sample) {
 }
 
 // --- TransformPipeline
-// -----------------------------------------------------------------------------------------
 
 TransformPipeline::TransformPipeline(const Options& options) {
   if (options.crop) {

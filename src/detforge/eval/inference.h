@@ -22,9 +22,9 @@ struct InferenceOptions {
   std::function<void(std::int64_t images_done)> progress = {};  ///< called after each batch
 };
 
-/// What the detector found. Images that the producer leaves out (files that cannot be decoded) are not
-/// in image_ids; the evaluation still judges on all images of the data set, so that their objects count
-/// as missed. Only after max_images are image_ids the images to judge on.
+/// What the detector found. Images that the producer leaves out (files that cannot be decoded) are
+/// not in image_ids; the evaluation still judges on all images of the data set, so that their
+/// objects count as missed. Only after max_images are image_ids the images to judge on.
 struct InferenceResult {
   std::vector<EvalDetection>
       detections;  ///< original pixels and category ids; images in the order they came

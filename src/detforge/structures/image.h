@@ -18,7 +18,9 @@ struct Image {
   std::vector<std::uint8_t> bgr;  ///< height * width * 3 bytes
 
   ImageSize size() const { return {height, width}; }
-  const std::uint8_t* row(std::int64_t y) const { return bgr.data() + static_cast<std::size_t>(y * width * 3); }
+  const std::uint8_t* row(std::int64_t y) const {
+    return bgr.data() + static_cast<std::size_t>(y * width * 3);
+  }
   std::uint8_t* row(std::int64_t y) { return bgr.data() + static_cast<std::size_t>(y * width * 3); }
 };
 

@@ -11,12 +11,12 @@ namespace detforge {
 
 /// Network input: normalised images, zero-padded at the right and bottom to one size.
 struct ImageBatch {
-  Tensor images;                         ///< [N,3,H,W] f32: (x - PIXEL_MEAN) / PIXEL_STD, padding 0
-  std::vector<ImageSize> sizes;          ///< N sizes without padding
-  std::vector<ImageSize> original_sizes; ///< N sizes of the files, to scale detections back to
-  std::vector<std::int64_t> image_ids;   ///< N COCO image ids
-  std::vector<std::string> paths;        ///< N file names, for messages
-  std::vector<std::uint64_t> rng_keys;   ///< N keys for the model's random sampling (train only)
+  Tensor images;                 ///< [N,3,H,W] f32: (x - PIXEL_MEAN) / PIXEL_STD, padding 0
+  std::vector<ImageSize> sizes;  ///< N sizes without padding
+  std::vector<ImageSize> original_sizes;  ///< N sizes of the files, to scale detections back to
+  std::vector<std::int64_t> image_ids;    ///< N COCO image ids
+  std::vector<std::string> paths;         ///< N file names, for messages
+  std::vector<std::uint64_t> rng_keys;    ///< N keys for the model's random sampling (train only)
 
   std::int64_t count() const { return static_cast<std::int64_t>(sizes.size()); }
 };
