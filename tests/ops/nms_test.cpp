@@ -179,7 +179,7 @@ TEST(NmsProperty, OfItsOwnOutputKeepsEverything) {
 TEST(NmsParity, KeepsWhatDetectron2Keeps) {
   const auto cases =
       test::parity_cases([](const nlohmann::json& d) { return d.value("case", "") == "unit_nms"; });
-  ASSERT_FALSE(cases.empty());
+  std::size_t compared = 0;
   for (const auto& parity : cases) {
     const test::Npz arrays = test::read_npz(parity.folder / "nms.npz");
     for (const auto& [name, array] : arrays) {
@@ -192,8 +192,10 @@ TEST(NmsParity, KeepsWhatDetectron2Keeps) {
           batched_nms(test::to_tensor(array), test::to_tensor(arrays.at(set + "scores")),
                       test::to_tensor(arrays.at(set + "classes")), threshold);
       EXPECT_EQ(to_vector(kept), arrays.at(set + "keep").to_i64()) << parity.name() << " " << set;
+      ++compared;
     }
   }
+  EXPECT_GT(compared, 0U);
 }
 
 }  // namespace

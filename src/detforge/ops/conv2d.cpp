@@ -33,26 +33,14 @@ Tensor empty_result(at::IntArrayRef shape,
   return torch::zeros(shape, input.options()) + dependencies;
 }
 
-/// In place is safe: a convolution keeps its input and weight for backward, ReLU keeps its own
-/// output.
-Tensor activate_(Tensor output, Activation activation, double leaky_slope) {
-  switch (activation) {
-    case Activation::kNone:
-      return output;
-    case Activation::kRelu:
-      return output.relu_();
-    case Activation::kLeakyRelu:
-      return at::leaky_relu_(output, leaky_slope);
-  }
-  throw Error("unknown activation", "use one of enum Activation");
-}
-
-/// `macs_per_output`: multiply-adds behind each output value.
+/// `macs_per_output`: multiply-adds behind each output value. Without autograd there is no
+/// backward to come.
 void meter(const Tensor& output, std::int64_t macs_per_output, const Tensor& input, const Tensor& weight) {
+  const bool tracked = at::GradMode::is_enabled();
   WorkMeter::add({.macs = static_cast<double>(output.numel()) * static_cast<double>(macs_per_output),
                   .output_bytes = static_cast<double>(output.nbytes()),
-                  .trains_weight = weight.requires_grad(),
-                  .needs_input_gradient = input.requires_grad()});
+                  .trains_weight = tracked && weight.requires_grad(),
+                  .needs_input_gradient = tracked && input.requires_grad()});
 }
 
 std::int64_t conv_size(std::int64_t size,
@@ -70,6 +58,18 @@ std::int64_t transposed_size(std::int64_t size,
 }
 
 }  // namespace
+
+Tensor activate_(Tensor output, Activation activation, double leaky_slope) {
+  switch (activation) {
+    case Activation::kNone:
+      return output;
+    case Activation::kRelu:
+      return output.relu_();
+    case Activation::kLeakyRelu:
+      return at::leaky_relu_(output, leaky_slope);
+  }
+  throw Error("unknown activation", "use one of enum Activation");
+}
 
 Tensor conv2d(const Tensor& input,
               const Tensor& weight,

@@ -8,6 +8,10 @@ namespace detforge {
 
 enum class Activation { kNone, kRelu, kLeakyRelu };
 
+/// The activation, in place on `output`. Safe behind a convolution, linear layer or norm: their
+/// backward does not read their output. `leaky_slope`: only for kLeakyRelu.
+Tensor activate_(Tensor output, Activation activation, double leaky_slope = 0.1);
+
 struct Conv2dOptions {
   std::array<std::int64_t, 2> stride{1, 1};
   std::array<std::int64_t, 2> padding{0, 0};

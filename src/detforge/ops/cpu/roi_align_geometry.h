@@ -77,7 +77,8 @@ inline void add_sample(
 }
 
 /// Range of samples [begin, end) that can lie inside the map, with a margin for rounding: an ROI
-/// far larger than the map then costs no more than one of the map's size.
+/// far larger than the map then costs no more than one of the map's size. Empty if a value is not
+/// finite, as the step of a bin without samples.
 struct SampleRange {
   std::int64_t begin, end;
 };
@@ -85,6 +86,10 @@ inline SampleRange samples_inside(double bin_start,
                                   double step,
                                   double samples,
                                   std::int64_t size) {
+  if (!std::isfinite(bin_start) || !std::isfinite(step) || !std::isfinite(samples)) {
+    return {0, 0};
+  }
+  samples = std::min(samples, 0x1p62);  // what an integer holds
   if (step <= 0.0) {
     return {0, static_cast<std::int64_t>(samples)};
   }
