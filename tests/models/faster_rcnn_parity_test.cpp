@@ -22,11 +22,6 @@ constexpr test::Tolerance kMaps{.rtol = 1e-4, .atol = 2e-3};
 constexpr test::Tolerance kBoxes{.rtol = 1e-5, .atol = 5e-3};
 constexpr test::Tolerance kLogits{.rtol = 1e-4, .atol = 1e-3};
 
-// Detectron2 models with box heads only; others are reported as skipped, by name.
-bool is_detectron2_case(const nlohmann::json& description) {
-  return description.contains("base_config") && description.contains("config_overrides");
-}
-
 std::string test_name(const testing::TestParamInfo<ParityCase>& info) {
   return fmt::format("{}_{}", info.param.name(), info.index);
 }
@@ -47,9 +42,6 @@ Tensor canonical_order(const SampledRois& rois) {
 class FasterRcnnParity : public testing::TestWithParam<ParityCase> {
  protected:
   void SetUp() override {
-    if (!test::is_faster_rcnn_case(GetParam().description)) {
-      GTEST_SKIP() << GetParam().name() << ": not a Faster R-CNN";
-    }
     model_ = test::rcnn_case_model(GetParam());
     const Npz inputs = test::read_npz(GetParam().folder / "inputs.npz");
     images_ = test::rcnn_case_images(inputs);
@@ -202,7 +194,7 @@ TEST_P(FasterRcnnParity, ProposalsAndDetectionsOfInferenceEqualDetectron2) {
 
 INSTANTIATE_TEST_SUITE_P(Cases,
                          FasterRcnnParity,
-                         testing::ValuesIn(test::parity_cases(is_detectron2_case)),
+                         testing::ValuesIn(test::parity_cases(test::is_faster_rcnn_case)),
                          test_name);
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "detforge/models/rcnn/faster_rcnn.h"
 
+#include <map>
+
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -147,28 +149,47 @@ TEST(FasterRcnn, RefusesClassesAndSizesThatDoNotFit) {
 
 TEST(FasterRcnnProperty, SameSeedAndKeysGiveBitEqualLossesAndGradients) {
   const Scene scene = make_scene(2);
-  std::vector<Tensor> gradients;
-  for (int run = 0; run < 2; ++run) {
+  std::vector<std::map<std::string, Tensor>> runs(2);
+  for (auto& results : runs) {
     FasterRcnn model(small_options(), 4);
-    total_of(model.losses(scene.images, scene.targets)).backward();
-    gradients.push_back(model.named_parameters()["backbone.bottom_up.stem.conv1.weight"].grad());
+    const LossMap losses = model.losses(scene.images, scene.targets);
+    results.insert(losses.begin(), losses.end());
+    total_of(losses).backward();
+    for (const auto& item : model.named_parameters()) {
+      results.emplace("gradient of " + item.key(), item.value().grad());
+    }
   }
-  EXPECT_TRUE(gradients[0].equal(gradients[1]));
+  EXPECT_GT(runs[0].size(), 4U + 60U);  // four losses, and every parameter of a ResNet-18 and more
+  for (const auto& [name, value] : runs[0]) {
+    EXPECT_TRUE(value.equal(runs[1].at(name))) << name;
+  }
 }
 
 TEST(FasterRcnnProperty, BatchedDetectionsEqualOneByOne) {
   const torch::NoGradGuard no_grad;
   FasterRcnn model(small_options(), 1);
   model.eval();
-  Scene scene = make_scene(3);
-  const auto together = model.predict(scene.images);
-  for (std::int64_t i = 0; i < 3; ++i) {
-    ImageBatch one = scene.images;
-    one.images = scene.images.images.slice(0, i, i + 1);
-    one.sizes = {{64, 96}};
-    const auto alone = model.predict(one);
-    EXPECT_TRUE(test::expect_close(together[static_cast<std::size_t>(i)].scores, alone[0].scores,
-                                   {.atol = 1e-5}));
+  ImageBatch batch = make_scene(3).images;
+  batch.sizes = {{64, 96}, {50, 70}, {40, 90}};  // all are padded to 64 x 96, alone as well
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Tensor image = batch.images[static_cast<std::int64_t>(i)];
+    image.slice(1, batch.sizes[i].height).zero_();
+    image.slice(2, batch.sizes[i].width).zero_();
+  }
+  const auto together = model.predict(batch);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto first = static_cast<std::int64_t>(i);
+    const ImageBatch one{.images = batch.images.slice(0, first, first + 1),
+                         .sizes = {batch.sizes[i]},
+                         .original_sizes = {batch.sizes[i]},
+                         .image_ids = {first},
+                         .paths = {batch.paths[i]},
+                         .rng_keys = {batch.rng_keys[i]}};
+    const Detections alone = model.predict(one)[0];
+    EXPECT_GT(alone.boxes.size(0), 0);
+    EXPECT_TRUE(test::expect_close(together[i].scores, alone.scores, {.atol = 1e-5}));
+    EXPECT_TRUE(test::expect_close(together[i].boxes, alone.boxes, {.atol = 1e-3}));
+    EXPECT_TRUE(test::expect_close(together[i].labels, alone.labels, {}));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "detforge/models/rcnn/rpn.h"
 
 #include <limits>
+#include <map>
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -106,7 +107,7 @@ TEST_F(RpnLabels, AnchorOnTheObjectIsPositiveAndFarOnesNegative) {
   EXPECT_EQ((targets.labels == 1).sum().item<std::int64_t>(), 1);  // centre (8, 8)
   EXPECT_EQ(targets.labels[2 * 8 + 2].item<std::int64_t>(), 1);
   EXPECT_EQ(targets.labels[63].item<std::int64_t>(), 0);
-  EXPECT_TRUE(expect_close(targets.boxes[63], one_object_.boxes[0], {}));
+  EXPECT_TRUE(expect_close(targets.boxes, one_object_.boxes, {}));  // one positive
 }
 
 TEST_F(RpnLabels, BoundaryThresholdIgnoresAnchorsThatLeaveTheImage) {
@@ -126,7 +127,91 @@ TEST_F(RpnLabels, WithoutObjectsAllSampledAreNegative) {
   const Targets none{.boxes = torch::zeros({0, 4}), .labels = torch::zeros({0}, torch::kLong)};
   const AnchorTargets targets = make({})->label_anchors(anchors_, images_, 0, none);
   EXPECT_EQ(targets.labels.sum().item<std::int64_t>(), 0);
-  EXPECT_TRUE(targets.boxes.equal(torch::zeros_like(anchors_)));
+  EXPECT_EQ(targets.boxes.sizes(), (std::vector<std::int64_t>{0, 4}));
+}
+
+// Two levels, two images with objects.
+struct RpnScene {
+  ImageBatch images{.images = torch::zeros({2, 3, 64, 96}),
+                    .sizes = {{64, 96}, {60, 70}},
+                    .original_sizes = {{64, 96}, {60, 70}},
+                    .image_ids = {0, 1},
+                    .paths = {"a.jpg", "b.jpg"},
+                    .rng_keys = {5, 6}};
+  std::vector<Targets> targets{{.boxes = test::random_boxes(4, 60, 3), .labels = {}},
+                               {.boxes = test::random_boxes(2, 60, 4), .labels = {}}};
+};
+
+struct RpnRun {
+  bool is_sparse = false;
+  std::map<std::string, Tensor> losses, gradients;
+};
+
+// The same weights, maps and samples for every `options` of the same head.
+RpnRun run_rpn(RpnOptions options, const RpnScene& scene) {
+  options.in_features = {"p2", "p3"};
+  options.anchors = {.sizes = {{16}, {32}}, .aspect_ratios = {{0.5, 1.0, 2.0}}};
+  Rpn rpn(options, std::vector<FeatureSpec>{{"p2", 8, 4}, {"p3", 8, 8}});
+  std::vector<std::pair<std::string, Tensor>> leaves{
+      {"p2", test::random_tensor({2, 8, 16, 24}, 1).requires_grad_()},
+      {"p3", test::random_tensor({2, 8, 8, 12}, 2).requires_grad_()}};
+  std::uint64_t seed = 10;
+  for (const auto& item : rpn->named_parameters()) {
+    const torch::NoGradGuard no_grad;
+    item.value().copy_(test::random_tensor(item.value().sizes().vec(), ++seed) * 0.2);
+    leaves.emplace_back(item.key(), item.value());
+  }
+  const RpnImpl::Output output = rpn->forward(scene.images, {leaves[0].second, leaves[1].second});
+  RpnRun run;
+  run.is_sparse = !output.sparse_maps.empty();
+  Tensor total = torch::zeros({});
+  for (const auto& [name, loss] : rpn->losses(output, scene.images, scene.targets)) {
+    run.losses[name] = loss.detach();
+    total = total + loss;
+  }
+  total.backward();
+  for (const auto& [name, leaf] : leaves) {
+    run.gradients[name] = leaf.grad();
+  }
+  return run;
+}
+
+TEST(SparseRpnProperty, LossesAndGradientsEqualThoseOfTheDenseHead) {
+  const RpnScene scene;
+  for (const std::int64_t batch_size : {40, 4000}) {  // 4000: every anchor that is not ignored
+    RpnOptions options{.sampling = {.batch_size = batch_size}, .sparse_fraction = 0};
+    const RpnRun dense = run_rpn(options, scene);
+    options.sparse_fraction = 1e9;
+    const RpnRun sparse = run_rpn(options, scene);
+    ASSERT_FALSE(dense.is_sparse);
+    ASSERT_TRUE(sparse.is_sparse);
+    EXPECT_GT(dense.losses.at("loss_rpn_loc").item<float>(), 0.0F);
+    for (const auto& [name, loss] : dense.losses) {
+      EXPECT_TRUE(expect_close(sparse.losses.at(name), loss, {.rtol = 1e-5})) << name;
+    }
+    EXPECT_EQ(dense.gradients.size(), 8U);
+    for (const auto& [name, gradient] : dense.gradients) {
+      EXPECT_GT(gradient.norm().item<float>(), 0.0F) << name;
+      EXPECT_TRUE(test::expect_close_l2(sparse.gradients.at(name), gradient, 1e-5)) << name;
+    }
+  }
+}
+
+TEST(SparseRpn, WithoutSampledAnchorsEveryGradientIsZero) {
+  const RpnRun run = run_rpn({.sampling = {.batch_size = 0}}, RpnScene{});
+  ASSERT_TRUE(run.is_sparse);
+  for (const auto& [name, gradient] : run.gradients) {
+    ASSERT_TRUE(gradient.defined()) << name;
+    EXPECT_EQ(gradient.abs().max().item<float>(), 0.0F) << name;
+  }
+}
+
+TEST(SparseRpn, OnlyWhereItPaysAndOneConvolutionDecides) {
+  const RpnScene scene;  // 16 * 24 + 8 * 12 = 480 cells
+  EXPECT_TRUE(run_rpn({.sampling = {.batch_size = 119}}, scene).is_sparse);
+  EXPECT_FALSE(run_rpn({.sampling = {.batch_size = 120}}, scene).is_sparse);
+  EXPECT_FALSE(
+      run_rpn({.conv_dims = {-1, -1}, .sampling = {.batch_size = 10}}, scene).is_sparse);
 }
 
 }  // namespace

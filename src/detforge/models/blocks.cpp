@@ -3,7 +3,6 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
-#include "detforge/ops/fold_norm.h"
 
 namespace detforge {
 namespace {
@@ -11,25 +10,6 @@ namespace {
 constexpr double kNormEps = 1e-5;
 constexpr double kBnMomentum = 0.1;
 constexpr std::int64_t kGnGroups = 32;
-
-// In place on the norm's output, which no norm's backward reads.
-Tensor add_and_activate_(Tensor output,
-                         const Tensor& residual,
-                         Activation activation,
-                         double leaky_slope) {
-  if (residual.defined()) {
-    output.add_(residual);
-  }
-  switch (activation) {
-    case Activation::kNone:
-      return output;
-    case Activation::kRelu:
-      return output.relu_();
-    case Activation::kLeakyRelu:
-      return at::leaky_relu_(output, leaky_slope);
-  }
-  throw Error("unknown activation", "use none, ReLU or leaky ReLU");
-}
 
 Conv2dOptions conv_options(const ConvLayerOptions& o, Activation activation) {
   return {.stride = {o.stride, o.stride},
@@ -71,17 +51,16 @@ bool NormImpl::is_affine(const Tensor& input) const {
   return type_ == NormType::kFrozenBn;
 }
 
-std::pair<Tensor, Tensor> NormImpl::fold(const Tensor& conv_weight, const Tensor& conv_bias) const {
-  FoldedConv folded = fold_frozen_norm(conv_weight, conv_bias,
-                                       {.gamma = weight_,
-                                        .beta = bias_,
-                                        .running_mean = running_mean_,
-                                        .running_var = running_var_,
-                                        .eps = kNormEps});
-  return {folded.weight, folded.bias};
+FoldedConv NormImpl::fold(const Tensor& conv_weight, const Tensor& conv_bias) const {
+  return fold_frozen_norm(conv_weight, conv_bias,
+                          {.gamma = weight_,
+                           .beta = bias_,
+                           .running_mean = running_mean_,
+                           .running_var = running_var_,
+                           .eps = kNormEps});
 }
 
-Tensor NormImpl::forward(const Tensor& input) {
+Tensor NormImpl::forward(const Tensor& input) const {
   if (type_ == NormType::kGn) {
     return at::group_norm(input, kGnGroups, weight_, bias_, kNormEps);
   }
@@ -109,7 +88,7 @@ ConvLayerImpl::ConvLayerImpl(const ConvLayerOptions& options) : options_(options
   }
 }
 
-Tensor ConvLayerImpl::forward(const Tensor& input, const Tensor& residual) {
+Tensor ConvLayerImpl::forward(const Tensor& input, const Tensor& residual) const {
   if (norm_.is_empty()) {
     return conv2d(input, weight_, bias_, conv_options(options_, options_.activation), residual);
   }
@@ -118,8 +97,11 @@ Tensor ConvLayerImpl::forward(const Tensor& input, const Tensor& residual) {
     return conv2d(input, weight, bias, conv_options(options_, options_.activation), residual);
   }
   const Conv2dOptions plain = conv_options(options_, Activation::kNone);
-  return add_and_activate_(norm_->forward(conv2d(input, weight_, {}, plain)), residual,
-                           options_.activation, plain.leaky_slope);
+  Tensor output = norm_->forward(conv2d(input, weight_, {}, plain));
+  if (residual.defined()) {
+    output.add_(residual);  // no norm's backward reads its output
+  }
+  return activate_(output, options_.activation, plain.leaky_slope);
 }
 
 void ConvLayerImpl::initialize(std::uint64_t key) {

@@ -6,6 +6,7 @@
 #include "detforge/core/tensor.h"
 #include "detforge/models/init.h"
 #include "detforge/ops/conv2d.h"
+#include "detforge/ops/fold_norm.h"
 
 namespace detforge {
 
@@ -27,8 +28,8 @@ class NormImpl : public torch::nn::Module {
   /// pixel): then folded into the convolution before it, and forward() is not needed.
   bool is_affine(const Tensor& input) const;
   /// Weight and bias of the convolution before, with this norm inside; is_affine() must hold.
-  std::pair<Tensor, Tensor> fold(const Tensor& conv_weight, const Tensor& conv_bias) const;
-  Tensor forward(const Tensor& input);
+  FoldedConv fold(const Tensor& conv_weight, const Tensor& conv_bias) const;
+  Tensor forward(const Tensor& input) const;
 
  private:
   NormType type_;
@@ -57,8 +58,11 @@ class ConvLayerImpl : public torch::nn::Module, public Initializable {
 
   /// input [N,in,H,W] -> [N,out,H',W']; residual undefined or of the output's shape. N = 0 is
   /// allowed.
-  Tensor forward(const Tensor& input, const Tensor& residual = {});
+  Tensor forward(const Tensor& input, const Tensor& residual = {}) const;
   void initialize(std::uint64_t key) override;
+
+  const Tensor& weight() const { return weight_; }
+  const Tensor& bias() const { return bias_; }  ///< undefined if there is a norm
 
  private:
   ConvLayerOptions options_;

@@ -1,5 +1,7 @@
 #include "detforge/models/backbones/feature_map.h"
 
+#include <bit>
+
 #include "detforge/core/error.h"
 
 namespace detforge {
@@ -19,6 +21,19 @@ std::vector<std::size_t> find_features(const std::vector<FeatureSpec>& specs,
     positions.push_back(position);
   }
   return positions;
+}
+
+std::vector<std::int64_t> strides_of(const std::vector<FeatureSpec>& specs,
+                                     const std::vector<std::size_t>& positions) {
+  std::vector<std::int64_t> strides;
+  for (const std::size_t position : positions) {
+    strides.push_back(specs[position].stride);
+  }
+  return strides;
+}
+
+std::int64_t level_of(std::int64_t stride) {
+  return std::bit_width(static_cast<std::uint64_t>(stride)) - 1;
 }
 
 }  // namespace detforge

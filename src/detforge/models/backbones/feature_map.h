@@ -20,4 +20,11 @@ struct FeatureSpec {
 std::vector<std::size_t> find_features(const std::vector<FeatureSpec>& specs,
                                        const std::vector<std::string>& names);
 
+/// The strides of specs[position] for each of `positions`.
+std::vector<std::int64_t> strides_of(const std::vector<FeatureSpec>& specs,
+                                     const std::vector<std::size_t>& positions);
+
+/// The level of a pyramid whose maps have this stride, a power of two: 2 for stride 4 (p2).
+std::int64_t level_of(std::int64_t stride);
+
 }  // namespace detforge

@@ -1,7 +1,5 @@
 #include "detforge/models/backbones/fpn.h"
 
-#include <bit>
-
 #include <fmt/format.h>
 #include <torch/types.h>
 
@@ -9,11 +7,6 @@
 
 namespace detforge {
 namespace {
-
-// Level 2 has stride 4.
-std::string level_of(std::int64_t stride) {
-  return std::to_string(std::bit_width(static_cast<std::uint64_t>(stride)) - 1);
-}
 
 Tensor upsample_twice(const Tensor& x) {
   return at::upsample_nearest2d(x, {x.size(2) * 2, x.size(3) * 2}, 2.0, 2.0);
@@ -33,7 +26,7 @@ FpnImpl::FpnImpl(ResNet bottom_up, const FpnOptions& options) : fuse_(options.fu
     DETFORGE_CHECK(i == 0 || spec.stride == 2 * below[inputs_[i - 1]].stride,
                    "the stride of " + spec.name + " is not twice the stride of the map before it",
                    "list the maps finest first without gaps, and use RES5_DILATION 1");
-    const std::string level = level_of(spec.stride);
+    const std::string level = std::to_string(level_of(spec.stride));
     laterals_.push_back(register_module(
         "fpn_lateral" + level, ConvLayer(ConvLayerOptions{.in_channels = spec.channels,
                                                           .out_channels = options.out_channels,

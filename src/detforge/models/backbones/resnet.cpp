@@ -135,8 +135,7 @@ void ResNetImpl::add_stem(const ResNetOptions& o) {
                                                            .kernel = 7,
                                                            .stride = 2,
                                                            .padding = 3,
-                                                           .norm = norm_of(o, o.freeze_at >= 1),
-                                                           .activation = Activation::kRelu}));
+                                                           .norm = norm_of(o, o.freeze_at >= 1)}));
   if (o.freeze_at >= 1) {
     freeze_parameters(*stem);
   }
@@ -186,6 +185,7 @@ void ResNetImpl::add_stages(const ResNetOptions& o) {
 std::vector<Tensor> ResNetImpl::forward(const Tensor& images) {
   Tensor x =
       torch::max_pool2d(stem_->forward(images), /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
+  x.relu_();  // behind the pooling the result and its gradient are the same, on a quarter of pixels
   std::vector<Tensor> outputs;
   for (const Stage& stage : stages_) {
     for (const auto& block : stage.blocks) {

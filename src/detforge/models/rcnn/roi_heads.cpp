@@ -5,19 +5,6 @@
 #include "detforge/core/error.h"
 
 namespace detforge {
-namespace {
-
-std::vector<std::int64_t> strides_of(const std::vector<FeatureSpec>& features,
-                                     const std::vector<std::size_t>& inputs) {
-  std::vector<std::int64_t> strides;
-  for (const std::size_t input : inputs) {
-    strides.push_back(features[input].stride);
-  }
-  return strides;
-}
-
-}  // namespace
-
 RoiHeadsImpl::RoiHeadsImpl(const RoiHeadsOptions& options, const std::vector<FeatureSpec>& features)
     : options_(options),
       inputs_(find_features(features, options.in_features)),

@@ -5,15 +5,12 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/models/backbones/feature_map.h"
 #include "detforge/ops/iou.h"
 #include "detforge/ops/roi_align.h"
 
 namespace detforge {
 namespace {
-
-std::int64_t level_of(std::int64_t stride) {
-  return std::bit_width(static_cast<std::uint64_t>(stride)) - 1;
-}
 
 // [sum of B_i,5]: batch index, box
 Tensor with_batch_index(const std::vector<Tensor>& boxes) {

@@ -7,17 +7,6 @@
 namespace detforge {
 namespace {
 
-constexpr WeightInit kHeadInit{.kind = WeightInit::Kind::kNormal, .std = 0.01};
-
-std::vector<std::int64_t> strides_of(const std::vector<FeatureSpec>& features,
-                                     const std::vector<std::size_t>& inputs) {
-  std::vector<std::int64_t> strides;
-  for (const std::size_t input : inputs) {
-    strides.push_back(features[input].stride);
-  }
-  return strides;
-}
-
 std::int64_t common_channels(const std::vector<FeatureSpec>& features,
                              const std::vector<std::size_t>& inputs) {
   DETFORGE_CHECK(!inputs.empty(), "the RPN has no feature maps", "set MODEL.RPN.IN_FEATURES");
@@ -55,47 +44,6 @@ Tensor concatenate(const std::vector<LevelPredictions>& levels, Member member, s
 
 }  // namespace
 
-RpnHeadImpl::RpnHeadImpl(const RpnHeadOptions& options) {
-  DETFORGE_CHECK(!options.conv_dims.empty(), "the RPN head has no convolution",
-                 "set MODEL.RPN.CONV_DIMS [-1]");
-  std::int64_t channels = options.in_channels;
-  torch::nn::Module* owner = this;
-  if (options.conv_dims.size() > 1) {
-    owner = register_module("conv", std::make_shared<torch::nn::Module>("conv")).get();
-  }
-  for (std::size_t i = 0; i < options.conv_dims.size(); ++i) {
-    const std::int64_t out = options.conv_dims[i] == -1 ? channels : options.conv_dims[i];
-    const std::string name = owner == this ? "conv" : "conv" + std::to_string(i);
-    convs_.push_back(
-        owner->register_module(name, ConvLayer(ConvLayerOptions{.in_channels = channels,
-                                                                .out_channels = out,
-                                                                .kernel = 3,
-                                                                .padding = 1,
-                                                                .activation = Activation::kRelu,
-                                                                .init = kHeadInit})));
-    channels = out;
-  }
-  objectness_logits_ = register_module(
-      "objectness_logits",
-      ConvLayer(ConvLayerOptions{
-          .in_channels = channels, .out_channels = options.anchors_per_cell, .init = kHeadInit}));
-  anchor_deltas_ = register_module(
-      "anchor_deltas", ConvLayer(ConvLayerOptions{.in_channels = channels,
-                                                  .out_channels = options.anchors_per_cell * 4,
-                                                  .init = kHeadInit}));
-}
-
-std::vector<RpnHeadImpl::Output> RpnHeadImpl::forward(const std::vector<Tensor>& features) {
-  std::vector<Output> outputs;
-  for (Tensor x : features) {
-    for (ConvLayer& conv : convs_) {
-      x = conv->forward(x);
-    }
-    outputs.push_back({objectness_logits_->forward(x), anchor_deltas_->forward(x)});
-  }
-  return outputs;
-}
-
 RpnImpl::RpnImpl(const RpnOptions& options, const std::vector<FeatureSpec>& features)
     : options_(options),
       inputs_(find_features(features, options.in_features)),
@@ -117,8 +65,11 @@ RpnImpl::Output RpnImpl::forward(const ImageBatch& images, const std::vector<Ten
     sizes.push_back({maps.back().size(2), maps.back().size(3)});
   }
   const std::vector<Tensor> anchors = anchor_generator_.grid(sizes);
-  const std::vector<RpnHeadImpl::Output> predictions = head_->forward(maps);
   Output output;
+  output.sparse_maps = trains_sparsely(sizes) ? maps : std::vector<Tensor>{};
+  const torch::AutoGradMode track_all_cells(torch::GradMode::is_enabled() &&
+                                            output.sparse_maps.empty());
+  const std::vector<RpnHeadImpl::Output> predictions = head_->forward(maps);
   for (std::size_t level = 0; level < maps.size(); ++level) {
     output.levels.push_back({.logits = anchors_last(predictions[level].logits, 1).squeeze(2),
                              .deltas = anchors_last(predictions[level].deltas, 4),
@@ -127,6 +78,17 @@ RpnImpl::Output RpnImpl::forward(const ImageBatch& images, const std::vector<Ten
   output.proposals = find_top_proposals(output.levels, images, box_coder_,
                                         is_training() ? options_.train : options_.test);
   return output;
+}
+
+// Only sampled anchors have a gradient: a fraction of a percent of the cells of a large image.
+bool RpnImpl::trains_sparsely(const std::vector<ImageSize>& map_sizes) const {
+  std::int64_t cells = 0;
+  for (const ImageSize& size : map_sizes) {
+    cells += size.height * size.width;
+  }
+  return is_training() && torch::GradMode::is_enabled() && head_->can_choose() &&
+         static_cast<double>(options_.sampling.batch_size) <
+             options_.sparse_fraction * static_cast<double>(cells);
 }
 
 AnchorTargets RpnImpl::label_anchors(const Tensor& anchors,
@@ -141,13 +103,23 @@ AnchorTargets RpnImpl::label_anchors(const Tensor& anchors,
   }
   const SampledIndices sampled = subsample_labels(
       candidates, options_.sampling, Rng(images.rng_keys.at(index), RngPurpose::kAnchorSampling));
-  AnchorTargets result{.labels = torch::full_like(candidates, -1),
-                       .boxes = torch::zeros_like(anchors)};
+  AnchorTargets result{.labels = torch::full_like(candidates, -1), .boxes = torch::zeros({0, 4})};
   result.labels.index_fill_(0, sampled.positive, 1).index_fill_(0, sampled.negative, 0);
-  if (targets.boxes.size(0) > 0) {
-    result.boxes = targets.boxes.index_select(0, matches.gt_index);
+  if (sampled.positive.numel() > 0) {
+    result.boxes =
+        targets.boxes.index_select(0, matches.gt_index.index_select(0, sampled.positive));
   }
   return result;
+}
+
+RpnHeadImpl::AnchorOutput RpnImpl::predictions_at(const Output& output,
+                                                  const Tensor& anchors) const {
+  if (!output.sparse_maps.empty()) {
+    return head_->forward_at(output.sparse_maps, anchors);
+  }
+  const Tensor logits = concatenate(output.levels, &LevelPredictions::logits, 1).reshape({-1});
+  const Tensor deltas = concatenate(output.levels, &LevelPredictions::deltas, 1).reshape({-1, 4});
+  return {.logits = logits.index_select(0, anchors), .deltas = deltas.index_select(0, anchors)};
 }
 
 LossMap RpnImpl::losses(const Output& output,
@@ -161,19 +133,19 @@ LossMap RpnImpl::losses(const Output& output,
     labels.push_back(target.labels);
     gt_boxes.push_back(target.boxes);
   }
-  const Tensor all_labels = torch::cat(labels);  // [N * R], like the predictions below
-  const Tensor positive = (all_labels == 1).nonzero().squeeze(1);
+  const Tensor all_labels = torch::cat(labels);  // [N * R]
   const Tensor used = (all_labels >= 0).nonzero().squeeze(1);
-  const Tensor logits = concatenate(output.levels, &LevelPredictions::logits, 1).reshape({-1});
-  const Tensor deltas = concatenate(output.levels, &LevelPredictions::deltas, 1).reshape({-1, 4});
+  const RpnHeadImpl::AnchorOutput predicted = predictions_at(output, used);
+  const Tensor used_labels = all_labels.index_select(0, used);
+  const Tensor positive = (used_labels == 1).nonzero().squeeze(1);  // positions in `used`
 
-  const Tensor cls_loss = sigmoid_bce_loss_sum(logits.index_select(0, used),
-                                               all_labels.index_select(0, used).to(torch::kFloat));
-  const Tensor loc_loss = box_regression_loss_sum(
-      {.deltas = deltas.index_select(0, positive),
-       .reference = anchors.index_select(0, positive.remainder(anchors.size(0))),
-       .gt_boxes = torch::cat(gt_boxes).index_select(0, positive)},
-      box_coder_, options_.box_loss);
+  const Tensor cls_loss = sigmoid_bce_loss_sum(predicted.logits, used_labels.to(torch::kFloat));
+  const Tensor reference = used.index_select(0, positive).remainder(anchors.size(0));
+  const Tensor loc_loss =
+      box_regression_loss_sum({.deltas = predicted.deltas.index_select(0, positive),
+                               .reference = anchors.index_select(0, reference),
+                               .gt_boxes = torch::cat(gt_boxes)},
+                              box_coder_, options_.box_loss);
   const double normalizer =
       static_cast<double>(options_.sampling.batch_size) * static_cast<double>(targets.size());
   return {

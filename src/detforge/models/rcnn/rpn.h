@@ -6,39 +6,14 @@
 
 #include "detforge/models/anchors.h"
 #include "detforge/models/backbones/feature_map.h"
-#include "detforge/models/blocks.h"
 #include "detforge/models/box_regression.h"
 #include "detforge/models/detector.h"
 #include "detforge/models/matcher.h"
 #include "detforge/models/rcnn/find_proposals.h"
+#include "detforge/models/rcnn/rpn_head.h"
 #include "detforge/models/sampling.h"
 
 namespace detforge {
-
-struct RpnHeadOptions {
-  std::int64_t in_channels = 256;
-  std::int64_t anchors_per_cell = 3;
-  std::vector<std::int64_t> conv_dims{-1};  ///< channels of each 3x3 convolution; -1: in_channels
-};
-
-/// Objectness and box deltas of every anchor, the same weights on every level: 3x3 convolutions
-/// with ReLU, then two 1x1 convolutions. State names: conv.* (conv.conv0.* ... if several),
-/// objectness_logits.*, anchor_deltas.*
-class RpnHeadImpl : public torch::nn::Module {
- public:
-  explicit RpnHeadImpl(const RpnHeadOptions& options);
-
-  struct Output {
-    Tensor logits;  ///< [N,A,H,W]
-    Tensor deltas;  ///< [N,A*4,H,W]
-  };
-  std::vector<Output> forward(const std::vector<Tensor>& features);
-
- private:
-  std::vector<ConvLayer> convs_;
-  ConvLayer objectness_logits_{nullptr}, anchor_deltas_{nullptr};
-};
-TORCH_MODULE(RpnHead);
 
 struct RpnOptions {
   std::vector<std::string> in_features{"p2", "p3", "p4", "p5", "p6"};
@@ -54,12 +29,15 @@ struct RpnOptions {
   double box_loss_weight = 1.0;  ///< of loss_rpn_loc, on top
   ProposalOptions train{.pre_nms_top_k = 2000, .post_nms_top_k = 1000};
   ProposalOptions test{.pre_nms_top_k = 1000, .post_nms_top_k = 1000};
+  /// The head is trained at the sampled anchors alone, which gives the same gradients, if
+  /// sampling.batch_size is less than this fraction of an image's cells; 0: always at all cells.
+  double sparse_fraction = 0.25;
 };
 
 /// What the anchors of one image should predict.
 struct AnchorTargets {
   Tensor labels;  ///< [R] i64: 1 object, 0 background, -1 not used
-  Tensor boxes;   ///< [R,4] f32: the matched ground truth; zero if there is none
+  Tensor boxes;   ///< [P,4] f32: the ground truth of each object anchor, in the anchors' order
 };
 
 /// The region proposal network. State names: rpn_head.*
@@ -72,6 +50,8 @@ class RpnImpl : public torch::nn::Module {
   struct Output {
     std::vector<LevelPredictions> levels;
     std::vector<Proposals> proposals;  ///< one per image
+    std::vector<Tensor> sparse_maps;   ///< what the head saw, if `levels` carry no gradient: losses()
+                                       ///< then evaluates the head again at the sampled anchors
   };
   /// `features`: all maps of the backbone, in its order. Uses the train or test options by
   /// is_training().
@@ -90,6 +70,9 @@ class RpnImpl : public torch::nn::Module {
   RpnHead& head() { return head_; }
 
  private:
+  bool trains_sparsely(const std::vector<ImageSize>& map_sizes) const;
+  RpnHeadImpl::AnchorOutput predictions_at(const Output& output, const Tensor& anchors) const;
+
   RpnOptions options_;
   std::vector<std::size_t> inputs_;
   AnchorGenerator anchor_generator_;
