@@ -210,8 +210,7 @@ TEST(SparseRpn, OnlyWhereItPaysAndOneConvolutionDecides) {
   const RpnScene scene;  // 16 * 24 + 8 * 12 = 480 cells
   EXPECT_TRUE(run_rpn({.sampling = {.batch_size = 119}}, scene).is_sparse);
   EXPECT_FALSE(run_rpn({.sampling = {.batch_size = 120}}, scene).is_sparse);
-  EXPECT_FALSE(
-      run_rpn({.conv_dims = {-1, -1}, .sampling = {.batch_size = 10}}, scene).is_sparse);
+  EXPECT_FALSE(run_rpn({.conv_dims = {-1, -1}, .sampling = {.batch_size = 10}}, scene).is_sparse);
 }
 
 }  // namespace

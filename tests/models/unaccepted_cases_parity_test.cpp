@@ -14,8 +14,8 @@ using test::ParityCase;
 
 // What the parity suites of all folders look for in a case.json. Extend it with each new suite.
 bool is_accepted(const nlohmann::json& description) {
-  constexpr std::array kFiles{"roi_align.npz", "nms.npz",    "anchors.npz",   "box2box.npz",
-                              "matcher.npz",   "resize.npz", "mapped.npz",    "solver.npz",
+  constexpr std::array kFiles{"roi_align.npz",  "nms.npz",      "anchors.npz", "box2box.npz",
+                              "matcher.npz",    "resize.npz",   "mapped.npz",  "solver.npz",
                               "dets_bbox.json", "d2_names.json"};
   for (const char* file : kFiles) {
     if (description.contains("files") && description["files"].contains(file)) {
@@ -37,11 +37,12 @@ TEST_P(UnacceptedCaseParity, IsSkippedByName) {
                << GetParam().description.value("what", "this case") << " yet";
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Cases,
-    UnacceptedCaseParity,
-    testing::ValuesIn(test::parity_cases([](const auto& d) { return !is_accepted(d); })),
-    test_name);
+INSTANTIATE_TEST_SUITE_P(Cases,
+                         UnacceptedCaseParity,
+                         testing::ValuesIn(test::parity_cases([](const auto& d) {
+                           return !is_accepted(d);
+                         })),
+                         test_name);
 
 }  // namespace
 }  // namespace detforge

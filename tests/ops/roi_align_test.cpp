@@ -1,11 +1,15 @@
 #include "detforge/ops/roi_align.h"
 
+#include <limits>
+#include <tuple>
+
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/ops/cpu/roi_align_geometry.h"
 #include "detforge/ops/cpu/roi_align_kernel.h"
 #include "support/test_data.h"
 #include "support/torch/naive_ops.h"
@@ -144,6 +148,15 @@ TEST(RoiAlign, AbsurdlyLargeRoiEndsAtOnce) {
   const Tensor features = torch::ones({1, 1, 8, 8});
   const Tensor pooled = roi_align(features, rois_of({{0, -1e30F, -1e9F, 1e30F, 1e9F}}), {});
   EXPECT_TRUE(pooled.isfinite().all().item<bool>());
+}
+
+TEST(RoiAlign, SampleRangeOfAbsurdNumbersIsEmpty) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const auto& [start, step, samples] :
+       {std::tuple{0.0, nan, 0.0}, {nan, 1.0, 4.0}, {-1e300, 1.0, 1e300}, {1e300, 1.0, 1e300}}) {
+    const auto range = cpu::roi_align_detail::samples_inside(start, step, samples, 10);
+    EXPECT_EQ(range.begin, range.end) << start << " " << step << " " << samples;
+  }
 }
 
 TEST(RoiAlign, RefusesWhatItCannotPool) {

@@ -14,7 +14,8 @@ namespace detforge::test {
 namespace {
 
 NpyArray parse_npy(const std::string& bytes, const std::string& name) {
-  DETFORGE_CHECK(bytes.size() > 10 && bytes.compare(0, 6, "\x93NUMPY") == 0, name + " is not a .npy array", "");
+  DETFORGE_CHECK(bytes.size() > 10 && bytes.compare(0, 6, "\x93NUMPY") == 0,
+                 name + " is not a .npy array", "");
   const bool v1 = bytes[6] == 1;
   std::uint32_t header_length = 0;
   std::memcpy(&header_length, bytes.data() + 8, v1 ? 2 : 4);
@@ -22,10 +23,13 @@ NpyArray parse_npy(const std::string& bytes, const std::string& name) {
   const std::string header = bytes.substr(start, header_length);
   std::smatch match;
   NpyArray array;
-  DETFORGE_CHECK(std::regex_search(header, match, std::regex("'descr': *'([^']+)'")), name + ": no dtype", "");
+  DETFORGE_CHECK(std::regex_search(header, match, std::regex("'descr': *'([^']+)'")),
+                 name + ": no dtype", "");
   array.dtype = match[1];
-  DETFORGE_CHECK(header.find("'fortran_order': False") != std::string::npos, name + ": not in C order", "");
-  DETFORGE_CHECK(std::regex_search(header, match, std::regex("'shape': *\\(([^)]*)\\)")), name + ": no shape", "");
+  DETFORGE_CHECK(header.find("'fortran_order': False") != std::string::npos,
+                 name + ": not in C order", "");
+  DETFORGE_CHECK(std::regex_search(header, match, std::regex("'shape': *\\(([^)]*)\\)")),
+                 name + ": no shape", "");
   const std::string dims = match[1];
   const std::regex number("[0-9]+");
   for (std::sregex_iterator it(dims.begin(), dims.end(), number), end; it != end; ++it) {
@@ -53,7 +57,8 @@ std::vector<Out> convert_any(const NpyArray& array) {
   if (array.dtype == "<i8") return convert<std::int64_t, Out>(array);
   if (array.dtype == "<i4") return convert<std::int32_t, Out>(array);
   if (array.dtype == "|u1" || array.dtype == "|b1") return convert<std::uint8_t, Out>(array);
-  throw Error("dtype " + array.dtype + " of a test array is not handled", "extend tests/support/npz.cpp");
+  throw Error("dtype " + array.dtype + " of a test array is not handled",
+              "extend tests/support/npz.cpp");
 }
 
 }  // namespace
@@ -61,10 +66,16 @@ std::vector<Out> convert_any(const NpyArray& array) {
 std::int64_t NpyArray::numel() const {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
-std::vector<double> NpyArray::to_double() const { return convert_any<double>(*this); }
-std::vector<std::int64_t> NpyArray::to_i64() const { return convert_any<std::int64_t>(*this); }
+std::vector<double> NpyArray::to_double() const {
+  return convert_any<double>(*this);
+}
+std::vector<std::int64_t> NpyArray::to_i64() const {
+  return convert_any<std::int64_t>(*this);
+}
 
-NpyArray read_npy(const std::filesystem::path& path) { return parse_npy(files::read(path), path.string()); }
+NpyArray read_npy(const std::filesystem::path& path) {
+  return parse_npy(files::read(path), path.string());
+}
 
 Npz read_npz(const std::filesystem::path& path) {
   int error = 0;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-
 #include <unistd.h>
 
 #include "detforge/core/error.h"
@@ -11,12 +10,15 @@
 namespace detforge::test {
 namespace {
 
-std::filesystem::path from_environment(const char* variable, const std::filesystem::path& fallback) {
+std::filesystem::path from_environment(const char* variable,
+                                       const std::filesystem::path& fallback) {
   const char* value = std::getenv(variable);
   return value != nullptr && *value != '\0' ? std::filesystem::path(value) : fallback;
 }
 
-void collect(const std::filesystem::path& root, bool (*accept)(const nlohmann::json&), std::vector<ParityCase>& out) {
+void collect(const std::filesystem::path& root,
+             bool (*accept)(const nlohmann::json&),
+             std::vector<ParityCase>& out) {
   if (!std::filesystem::is_directory(root)) {
     return;
   }
@@ -34,7 +36,9 @@ void collect(const std::filesystem::path& root, bool (*accept)(const nlohmann::j
 
 }  // namespace
 
-std::filesystem::path source_dir() { return DETFORGE_SOURCE_DIR; }
+std::filesystem::path source_dir() {
+  return DETFORGE_SOURCE_DIR;
+}
 
 std::filesystem::path test_data_dir() {
   return from_environment("DETFORGE_TEST_DATA", source_dir().parent_path() / "shared" / "data");
@@ -43,14 +47,17 @@ std::filesystem::path test_data_dir() {
 std::vector<ParityCase> parity_cases(bool (*accept)(const nlohmann::json&)) {
   std::vector<ParityCase> cases;
   collect(source_dir() / "tests" / "golden", accept, cases);
-  collect(from_environment("DETFORGE_PARITY_DIR", source_dir().parent_path() / "shared" / "parity"), accept, cases);
-  std::sort(cases.begin(), cases.end(), [](const auto& a, const auto& b) { return a.folder < b.folder; });
+  collect(from_environment("DETFORGE_PARITY_DIR", source_dir().parent_path() / "shared" / "parity"),
+          accept, cases);
+  std::sort(cases.begin(), cases.end(),
+            [](const auto& a, const auto& b) { return a.folder < b.folder; });
   return cases;
 }
 
 TemporaryFolder::TemporaryFolder() {
   std::string pattern = (std::filesystem::temp_directory_path() / "detforge-test-XXXXXX").string();
-  DETFORGE_CHECK(::mkdtemp(pattern.data()) != nullptr, "cannot make a temporary folder", "check TMPDIR");
+  DETFORGE_CHECK(::mkdtemp(pattern.data()) != nullptr, "cannot make a temporary folder",
+                 "check TMPDIR");
   path_ = pattern;
 }
 

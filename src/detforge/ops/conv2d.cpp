@@ -35,12 +35,16 @@ Tensor empty_result(at::IntArrayRef shape,
 
 /// `macs_per_output`: multiply-adds behind each output value. Without autograd there is no
 /// backward to come.
-void meter(const Tensor& output, std::int64_t macs_per_output, const Tensor& input, const Tensor& weight) {
+void meter(const Tensor& output,
+           std::int64_t macs_per_output,
+           const Tensor& input,
+           const Tensor& weight) {
   const bool tracked = at::GradMode::is_enabled();
-  WorkMeter::add({.macs = static_cast<double>(output.numel()) * static_cast<double>(macs_per_output),
-                  .output_bytes = static_cast<double>(output.nbytes()),
-                  .trains_weight = tracked && weight.requires_grad(),
-                  .needs_input_gradient = tracked && input.requires_grad()});
+  WorkMeter::add(
+      {.macs = static_cast<double>(output.numel()) * static_cast<double>(macs_per_output),
+       .output_bytes = static_cast<double>(output.nbytes()),
+       .trains_weight = tracked && weight.requires_grad(),
+       .needs_input_gradient = tracked && input.requires_grad()});
 }
 
 std::int64_t conv_size(std::int64_t size,
@@ -112,7 +116,8 @@ Tensor conv_transpose2d(const Tensor& input,
                                   options.groups, options.dilation);
   }
   // Each input value meets weight.size(1) * kernel area weights.
-  meter(output, output.numel() == 0 ? 0 : input.numel() * weight[0].numel() / output.numel(), input, weight);
+  meter(output, output.numel() == 0 ? 0 : input.numel() * weight[0].numel() / output.numel(), input,
+        weight);
   return activate_(output, options.activation, options.leaky_slope);
 }
 

@@ -13,11 +13,14 @@ WorkMeter*& current() {
 }  // namespace
 
 WorkMeter::WorkMeter() {
-  DETFORGE_CHECK(current() == nullptr, "a WorkMeter is already counting on this thread", "end it first");
+  DETFORGE_CHECK(current() == nullptr, "a WorkMeter is already counting on this thread",
+                 "end it first");
   current() = this;
 }
 
-WorkMeter::~WorkMeter() { current() = nullptr; }
+WorkMeter::~WorkMeter() {
+  current() = nullptr;
+}
 
 void WorkMeter::add(const LayerWork& work) {
   WorkMeter* meter = current();
@@ -25,7 +28,8 @@ void WorkMeter::add(const LayerWork& work) {
     return;
   }
   meter->forward_macs_ += work.macs;
-  meter->backward_macs_ += (work.trains_weight ? work.macs : 0) + (work.needs_input_gradient ? work.macs : 0);
+  meter->backward_macs_ +=
+      (work.trains_weight ? work.macs : 0) + (work.needs_input_gradient ? work.macs : 0);
   meter->kept_bytes_ += work.trains_weight || work.needs_input_gradient ? work.output_bytes : 0;
 }
 

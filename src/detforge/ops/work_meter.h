@@ -6,13 +6,15 @@ namespace detforge {
 
 /// One layer's forward: what it costs now, and what training will cost later.
 struct LayerWork {
-  double macs = 0;          ///< multiply-adds of the direct algorithm; one is two FLOPs
+  double macs = 0;  ///< multiply-adds of the direct algorithm; one is two FLOPs
   double output_bytes = 0;
-  bool trains_weight = false;        ///< backward computes the weight's gradient: as many MACs again
-  bool needs_input_gradient = false; ///< backward computes the input's gradient: as many MACs again
+  bool trains_weight = false;  ///< backward computes the weight's gradient: as many MACs again
+  bool needs_input_gradient =
+      false;  ///< backward computes the input's gradient: as many MACs again
 };
 
-/// Adds up the convolutions and linear layers that this thread runs while it lives. At most one per thread.
+/// Adds up the convolutions and linear layers that this thread runs while it lives. At most one per
+/// thread.
 ///   WorkMeter meter;
 ///   model.predict(images);
 ///   double gflop = 2e-9 * meter.forward_macs();

@@ -16,7 +16,8 @@ at::ScalarType dtype_of(const std::string& descr) {
   if (descr == "<i4") return at::kInt;
   if (descr == "|u1") return at::kByte;
   if (descr == "|b1") return at::kBool;
-  throw Error("dtype " + descr + " of a test array is not handled", "extend tests/support/torch/tensors.cpp");
+  throw Error("dtype " + descr + " of a test array is not handled",
+              "extend tests/support/torch/tensors.cpp");
 }
 
 std::string index_text(std::int64_t flat, at::IntArrayRef shape) {
@@ -36,9 +37,12 @@ Tensor to_tensor(const NpyArray& array) {
   return tensor;
 }
 
-testing::AssertionResult expect_close(const Tensor& actual, const Tensor& expected, Tolerance tolerance) {
+testing::AssertionResult expect_close(const Tensor& actual,
+                                      const Tensor& expected,
+                                      Tolerance tolerance) {
   if (actual.sizes() != expected.sizes()) {
-    return testing::AssertionFailure() << "shape " << actual.sizes() << ", expected " << expected.sizes();
+    return testing::AssertionFailure()
+           << "shape " << actual.sizes() << ", expected " << expected.sizes();
   }
   const Tensor a = actual.detach().to(torch::kDouble).contiguous();
   const Tensor e = expected.detach().to(torch::kDouble).contiguous();
@@ -51,14 +55,18 @@ testing::AssertionResult expect_close(const Tensor& actual, const Tensor& expect
   }
   const auto worst = excess.flatten().argmax().item<std::int64_t>();
   return testing::AssertionFailure()
-         << (excess > 0).sum().item<std::int64_t>() << " of " << a.numel() << " values differ; worst at "
-         << index_text(worst, a.sizes()) << ": " << a.flatten()[worst].item<double>() << ", expected "
-         << e.flatten()[worst].item<double>() << " (rtol " << tolerance.rtol << ", atol " << tolerance.atol << ")";
+         << (excess > 0).sum().item<std::int64_t>() << " of " << a.numel()
+         << " values differ; worst at " << index_text(worst, a.sizes()) << ": "
+         << a.flatten()[worst].item<double>() << ", expected " << e.flatten()[worst].item<double>()
+         << " (rtol " << tolerance.rtol << ", atol " << tolerance.atol << ")";
 }
 
-testing::AssertionResult expect_close_l2(const Tensor& actual, const Tensor& expected, double limit) {
+testing::AssertionResult expect_close_l2(const Tensor& actual,
+                                         const Tensor& expected,
+                                         double limit) {
   if (actual.sizes() != expected.sizes()) {
-    return testing::AssertionFailure() << "shape " << actual.sizes() << ", expected " << expected.sizes();
+    return testing::AssertionFailure()
+           << "shape " << actual.sizes() << ", expected " << expected.sizes();
   }
   const Tensor a = actual.detach().to(torch::kDouble);
   const Tensor e = expected.detach().to(torch::kDouble);
@@ -68,7 +76,8 @@ testing::AssertionResult expect_close_l2(const Tensor& actual, const Tensor& exp
   if (relative <= limit) {  // false for NaN
     return testing::AssertionSuccess();
   }
-  return testing::AssertionFailure() << "relative L2 difference " << relative << ", limit " << limit;
+  return testing::AssertionFailure()
+         << "relative L2 difference " << relative << ", limit " << limit;
 }
 
 }  // namespace detforge::test

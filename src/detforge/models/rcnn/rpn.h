@@ -50,8 +50,9 @@ class RpnImpl : public torch::nn::Module {
   struct Output {
     std::vector<LevelPredictions> levels;
     std::vector<Proposals> proposals;  ///< one per image
-    std::vector<Tensor> sparse_maps;   ///< what the head saw, if `levels` carry no gradient: losses()
-                                       ///< then evaluates the head again at the sampled anchors
+    /// The head's input if `levels` carry no gradient: losses() then evaluates the head again, at
+    /// the sampled anchors. Else empty.
+    std::vector<Tensor> sparse_maps;
   };
   /// `features`: all maps of the backbone, in its order. Uses the train or test options by
   /// is_training().
