@@ -196,21 +196,24 @@ TEST(FasterRcnnProperty, BatchedDetectionsEqualOneByOne) {
 TEST(FasterRcnnSlow, OverfitsFourImages) {
   FasterRcnn model(small_options(), 2);
   Scene scene = make_scene(4);
+  // One step's loss depends on its sample (0.13 to 0.21 at the end), so the last ones are averaged.
+  constexpr int kSteps = 200;
+  constexpr int kAveraged = 20;
   double loss = 0;
-  for (int step = 0; step < 200; ++step) {
+  for (int step = 0; step < kSteps; ++step) {
     for (std::size_t i = 0; i < 4; ++i) {
       scene.images.rng_keys[i] = static_cast<std::uint64_t>(step) * 4 + i;
     }
     model.zero_grad();
     const Tensor total = total_of(model.losses(scene.images, scene.targets));
     total.backward();
-    loss = total.item<double>();
+    loss += step >= kSteps - kAveraged ? total.item<double>() / kAveraged : 0.0;
     const torch::NoGradGuard no_grad;
     for (Tensor& parameter : model.parameters()) {
       parameter.sub_(parameter.grad() * 0.02);
     }
   }
-  EXPECT_LT(loss, 0.15);
+  EXPECT_LT(loss, 0.2);  // 0.3 after 120 steps
   const torch::NoGradGuard no_grad;
   model.eval();
   const auto found = model.predict(scene.images);

@@ -1,7 +1,10 @@
 #include "support/torch/tensors.h"
 
 #include <cstring>
+#include <vector>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
@@ -21,12 +24,12 @@ at::ScalarType dtype_of(const std::string& descr) {
 }
 
 std::string index_text(std::int64_t flat, at::IntArrayRef shape) {
-  std::string text = "]";
+  std::vector<std::int64_t> index(shape.size());
   for (std::size_t d = shape.size(); d-- > 0;) {
-    text = (d > 0 ? "," : "") + std::to_string(flat % shape[d]) + text;
+    index[d] = flat % shape[d];
     flat /= shape[d];
   }
-  return "[" + text;
+  return fmt::format("[{}]", fmt::join(index, ","));
 }
 
 }  // namespace
