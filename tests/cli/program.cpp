@@ -63,13 +63,15 @@ ProgramResult run_program(const std::filesystem::path& program,
                           const std::filesystem::path& folder,
                           const std::vector<std::string>& environment) {
   const TemporaryFolder output;
-  const ProgramPlace place{.folder = folder, .environment = environment, .out_file = (output / "out").string(),
+  const ProgramPlace place{.folder = folder,
+                           .environment = environment,
+                           .out_file = (output / "out").string(),
                            .err_file = (output / "err").string()};
   const pid_t child = start_program(program, arguments, place);
   int status = 0;
   ::waitpid(child, &status, 0);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), files::read(place.out_file),
-          files::read(place.err_file)};
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+          files::read(place.out_file), files::read(place.err_file)};
 }
 
 }  // namespace detforge::test

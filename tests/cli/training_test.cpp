@@ -5,12 +5,12 @@
 #include <functional>
 #include <random>
 #include <stdexcept>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <zip.h>
 
 #include "cli/program.h"
@@ -23,7 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-/// The bytes of all tensors in a checkpoint (weights, momentum), without the text beside them (config, paths).
+/// The bytes of all tensors in a checkpoint (weights, momentum), without the text beside them
+/// (config, paths).
 std::string tensor_bytes(const fs::path& checkpoint) {
   int error = 0;
   zip_t* archive = zip_open(checkpoint.c_str(), ZIP_RDONLY, &error);
@@ -63,14 +64,19 @@ class TrainingCli : public testing::Test {
  protected:
   void SetUp() override {
     DETFORGE_REQUIRE_PROGRAM();
-    const ProgramResult made = run({"make-shapes", "shapes", "--train", "12", "--val", "3", "--size", "96x96"});
+    const ProgramResult made =
+        run({"make-shapes", "shapes", "--train", "12", "--val", "3", "--size", "96x96"});
     ASSERT_EQ(made.exit_code, 0) << made.err;
   }
 
-  ProgramResult run(const Words& words) const { return run_program(program_path(), words, folder_.path()); }
+  ProgramResult run(const Words& words) const {
+    return run_program(program_path(), words, folder_.path());
+  }
   pid_t start(const Words& words) const {
     return start_program(program_path(), words,
-                         {.folder = folder_.path(), .out_file = "/dev/null", .err_file = (folder_ / "err").string()});
+                         {.folder = folder_.path(),
+                          .out_file = "/dev/null",
+                          .err_file = (folder_ / "err").string()});
   }
   /// SIGKILL, which no program can prepare for.
   static void kill_hard(pid_t child) {
@@ -79,20 +85,47 @@ class TrainingCli : public testing::Test {
   }
 
   Words train_words(const std::string& output, const Words& more) const {
-    Words words{"train", (source_dir() / "configs" / "shapes.yaml").string(), "--output", output, "--data", ".",
-                "DATASETS.TRAIN_JSON", "[shapes/annotations/instances_train.json]",
-                "DATASETS.TRAIN_IMAGES", "[shapes/train]",
-                "DATASETS.TEST_JSON", "[shapes/annotations/instances_val.json]",
-                "DATASETS.TEST_IMAGES", "[shapes/val]",
-                "INPUT.MIN_SIZE_TRAIN", "[64]", "INPUT.MIN_SIZE_TEST", "64",
-                "MODEL.RESNETS.STEM_OUT_CHANNELS", "32", "MODEL.FPN.OUT_CHANNELS", "32",
-                "MODEL.ROI_BOX_HEAD.FC_DIM", "32", "SOLVER.IMS_PER_BATCH", "2", "SOLVER.STEPS", "[]",
-                "SOLVER.WARMUP_ITERS", "4", "TEST.EVAL_PERIOD", "0", "SEED", "7"};
+    Words words{"train",
+                (source_dir() / "configs" / "shapes.yaml").string(),
+                "--output",
+                output,
+                "--data",
+                ".",
+                "DATASETS.TRAIN_JSON",
+                "[shapes/annotations/instances_train.json]",
+                "DATASETS.TRAIN_IMAGES",
+                "[shapes/train]",
+                "DATASETS.TEST_JSON",
+                "[shapes/annotations/instances_val.json]",
+                "DATASETS.TEST_IMAGES",
+                "[shapes/val]",
+                "INPUT.MIN_SIZE_TRAIN",
+                "[64]",
+                "INPUT.MIN_SIZE_TEST",
+                "64",
+                "MODEL.RESNETS.STEM_OUT_CHANNELS",
+                "32",
+                "MODEL.FPN.OUT_CHANNELS",
+                "32",
+                "MODEL.ROI_BOX_HEAD.FC_DIM",
+                "32",
+                "SOLVER.IMS_PER_BATCH",
+                "2",
+                "SOLVER.STEPS",
+                "[]",
+                "SOLVER.WARMUP_ITERS",
+                "4",
+                "TEST.EVAL_PERIOD",
+                "0",
+                "SEED",
+                "7"};
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
 
-  fs::path checkpoint(const std::string& run_folder) const { return folder_ / run_folder / "checkpoints" / "last.pth"; }
+  fs::path checkpoint(const std::string& run_folder) const {
+    return folder_ / run_folder / "checkpoints" / "last.pth";
+  }
 
   TemporaryFolder folder_;
 };
@@ -100,7 +133,8 @@ class TrainingCli : public testing::Test {
 TEST_F(TrainingCli, ResumedRunEqualsUninterruptedRunByteForByteForAnyLoaderThreads) {
   std::string expected;
   for (const std::string threads : {"1", "2", "4"}) {
-    const Words words{"SOLVER.MAX_ITER", "12", "SOLVER.CHECKPOINT_PERIOD", "6", "DATALOADER.NUM_WORKERS", threads};
+    const Words words{"SOLVER.MAX_ITER",        "12",   "SOLVER.CHECKPOINT_PERIOD", "6",
+                      "DATALOADER.NUM_WORKERS", threads};
     ProgramResult result = run(train_words("straight" + threads, words));
     ASSERT_EQ(result.exit_code, 0) << result.err;
 
@@ -112,7 +146,8 @@ TEST_F(TrainingCli, ResumedRunEqualsUninterruptedRunByteForByteForAnyLoaderThrea
     ASSERT_EQ(result.exit_code, 0) << result.err;
 
     const std::string weights = tensor_bytes(checkpoint("straight" + threads));
-    EXPECT_EQ(weights == tensor_bytes(checkpoint("broken" + threads)), true) << threads << " loader threads";
+    EXPECT_EQ(weights == tensor_bytes(checkpoint("broken" + threads)), true)
+        << threads << " loader threads";
     expected = expected.empty() ? weights : expected;
     EXPECT_EQ(weights == expected, true) << "1 and " << threads << " loader threads differ";
   }
@@ -125,16 +160,20 @@ TEST_F(TrainingCli, KilledAtRandomMomentsItAlwaysResumes) {
   const unsigned seed = std::random_device{}();
   std::mt19937 random(seed);
   SCOPED_TRACE("seed " + std::to_string(seed));
-  pid_t child = start(train_words("run", {"SOLVER.MAX_ITER", "100000", "SOLVER.CHECKPOINT_PERIOD", "1"}));
+  pid_t child =
+      start(train_words("run", {"SOLVER.MAX_ITER", "100000", "SOLVER.CHECKPOINT_PERIOD", "1"}));
   wait_until(child, [&] { return fs::exists(checkpoint("run")); });
   for (int i = 0; i < kills; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution<>(0, 900)(random)));
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(std::uniform_int_distribution<>(0, 900)(random)));
     kill_hard(child);
     EXPECT_NO_THROW(tensor_bytes(checkpoint("run"))) << "torn file after kill " << i;
     const auto before = fs::last_write_time(checkpoint("run"));
     child = start({"train", "--resume", "run"});
-    wait_until(child, [&] { return fs::last_write_time(checkpoint("run")) > before; });  // it goes on
-    EXPECT_NE(files::read(folder_ / "err").find("resumed after"), std::string::npos) << "kill " << i;
+    wait_until(child,
+               [&] { return fs::last_write_time(checkpoint("run")) > before; });  // it goes on
+    EXPECT_NE(files::read(folder_ / "err").find("resumed from"), std::string::npos)
+        << "kill " << i;
   }
   kill_hard(child);
   for (const auto& entry : fs::directory_iterator(folder_ / "run" / "checkpoints")) {
@@ -143,7 +182,8 @@ TEST_F(TrainingCli, KilledAtRandomMomentsItAlwaysResumes) {
 }
 
 TEST_F(TrainingCli, SigtermSavesAndExitsCleanlyAndTheFolderIsLockedMeanwhile) {
-  const pid_t child = start(train_words("run", {"SOLVER.MAX_ITER", "100000", "SOLVER.CHECKPOINT_PERIOD", "3"}));
+  const pid_t child =
+      start(train_words("run", {"SOLVER.MAX_ITER", "100000", "SOLVER.CHECKPOINT_PERIOD", "3"}));
   wait_until(child, [&] { return fs::exists(checkpoint("run")); });
   const ProgramResult second = run({"train", "--resume", "run"});
   EXPECT_EQ(second.exit_code, 1);
@@ -156,19 +196,24 @@ TEST_F(TrainingCli, SigtermSavesAndExitsCleanlyAndTheFolderIsLockedMeanwhile) {
 }
 
 TEST_F(TrainingCli, TrainEvalPredictAndTheFilesTheyLeave) {
-  ProgramResult result = run(train_words("run", {"SOLVER.MAX_ITER", "4", "SOLVER.CHECKPOINT_PERIOD", "2"}));
+  ProgramResult result =
+      run(train_words("run", {"SOLVER.MAX_ITER", "4", "SOLVER.CHECKPOINT_PERIOD", "2"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  for (const char* file : {"config.yaml", "metrics.jsonl", "log.txt", "checkpoints/last.pth", "checkpoints/best.pth",
-                           "eval/iter_4/results.json", "eval/iter_4/metrics.json", "eval/iter_4/per_class.csv",
-                           "pictures/train_batch.jpg"}) {
+  for (const char* file :
+       {"config.yaml", "metrics.jsonl", "log.txt", "checkpoints/last.pth", "checkpoints/best.pth",
+        "eval/iter_4/results.json", "eval/iter_4/metrics.json", "eval/iter_4/per_class.csv",
+        "pictures/train_batch.jpg"}) {
     EXPECT_TRUE(fs::exists(folder_ / "run" / file)) << file;
   }
   result = run({"eval", "run", "--output", "judged"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_NE(result.out.find("Average Precision  (AP) @[ IoU=0.50:0.95"), std::string::npos) << result.out;
-  EXPECT_EQ(files::read(folder_ / "judged" / "results.json"), files::read(folder_ / "run/eval/iter_4/results.json"));
+  EXPECT_NE(result.out.find("Average Precision  (AP) @[ IoU=0.50:0.95"), std::string::npos)
+      << result.out;
+  EXPECT_EQ(files::read(folder_ / "judged" / "results.json"),
+            files::read(folder_ / "run/eval/iter_4/results.json"));
 
-  result = run({"predict", "run/checkpoints/best.pth", "shapes/val", "--output", "drawn", "--json", "found.json"});
+  result = run({"predict", "run/checkpoints/best.pth", "shapes/val", "--output", "drawn", "--json",
+                "found.json"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   const auto found = nlohmann::json::parse(files::read(folder_ / "found.json"));
   EXPECT_EQ(found.size(), 3u);
@@ -176,7 +221,8 @@ TEST_F(TrainingCli, TrainEvalPredictAndTheFilesTheyLeave) {
 }
 
 TEST_F(TrainingCli, NewRunDoesNotOverwriteAnOldOneAndNothingToDoIsNoSuccess) {
-  const Words short_run = train_words("run", {"SOLVER.MAX_ITER", "2", "SOLVER.CHECKPOINT_PERIOD", "1"});
+  const Words short_run =
+      train_words("run", {"SOLVER.MAX_ITER", "2", "SOLVER.CHECKPOINT_PERIOD", "1"});
   ASSERT_EQ(run(short_run).exit_code, 0);
   const ProgramResult again = run(short_run);
   EXPECT_EQ(again.exit_code, 2);
@@ -187,7 +233,9 @@ TEST_F(TrainingCli, NewRunDoesNotOverwriteAnOldOneAndNothingToDoIsNoSuccess) {
 }
 
 TEST_F(TrainingCli, ResumeTakesALongerScheduleAndRefusesAnotherModel) {
-  ASSERT_EQ(run(train_words("run", {"SOLVER.MAX_ITER", "2", "SOLVER.CHECKPOINT_PERIOD", "1"})).exit_code, 0);
+  ASSERT_EQ(
+      run(train_words("run", {"SOLVER.MAX_ITER", "2", "SOLVER.CHECKPOINT_PERIOD", "1"})).exit_code,
+      0);
   const ProgramResult other = run({"train", "--resume", "run", "MODEL.FPN.OUT_CHANNELS", "64"});
   EXPECT_EQ(other.exit_code, 2);
   EXPECT_NE(other.err.find("MODEL.FPN.OUT_CHANNELS"), std::string::npos) << other.err;

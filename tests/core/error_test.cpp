@@ -8,7 +8,9 @@ namespace {
 TEST(Error, MessageNamesWhatWhereAndFix) {
   Error error("bbox has width -3", "give width and height");
   error.add_where("annotation 412").add_where("train.json");
-  EXPECT_STREQ(error.what(), "bbox has width -3 | where: train.json, annotation 412 | fix: give width and height");
+  EXPECT_STREQ(
+      error.what(),
+      "bbox has width -3 | where: train.json, annotation 412 | fix: give width and height");
 }
 
 TEST(Error, CheckEvaluatesItsMessageOnlyOnFailure) {

@@ -2,11 +2,11 @@
 
 #include <fstream>
 #include <stdexcept>
-
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <gtest/gtest.h>
 
 #include "detforge/core/error.h"
 #include "support/test_data.h"
@@ -92,7 +92,8 @@ TEST(Files, SecondLockHolderIsRefusedAndToldWhoHasIt) {
       const files::Lock second(folder / "lock");
       FAIL() << "two holders";
     } catch (const Error& e) {
-      EXPECT_NE(std::string(e.what()).find(std::to_string(::getpid())), std::string::npos) << e.what();
+      EXPECT_NE(std::string(e.what()).find(std::to_string(::getpid())), std::string::npos)
+          << e.what();
     }
   }
   EXPECT_NO_THROW(files::Lock(folder / "lock"));

@@ -51,7 +51,7 @@ TEST(Rng, NormalHasZeroMeanAndUnitVariance) {
     sum += x;
     squares += x * x;
   }
-  EXPECT_NEAR(sum / kDraws, 0.0, 0.0112);   // 5 / sqrt(200000)
+  EXPECT_NEAR(sum / kDraws, 0.0, 0.0112);     // 5 / sqrt(200000)
   EXPECT_NEAR(squares / kDraws, 1.0, 0.016);  // 5 * sqrt(2 / 200000)
 }
 

@@ -51,7 +51,8 @@ TEST(TrainStep, ManyStepsLowerTheLoss) {
 }
 
 TEST(TrainStepProperty, TwoRanksWithTheSameBatchEqualOneRank) {
-  at::get_num_threads();  // fixes OpenMP's threads before the first sum, which depends on them (see train())
+  at::get_num_threads();  // fixes OpenMP's threads before the first sum, which depends on them (see
+                          // train())
   test::ToyDetector one, two;
   Sgd sgd_one(one, {}), sgd_two(two, {});
   SingleProcess alone;

@@ -58,7 +58,7 @@ struct ConfigArguments {
 
 struct MakeShapesArguments {
   std::string output = "data/shapes";
-  std::int64_t train_images = 600;
+  std::int64_t train_images = 1200;
   std::int64_t val_images = 100;
   HeightWidth size = {160, 240};
   std::uint64_t seed = 1;

@@ -113,7 +113,8 @@ Declaration declare_predict(CLI::App& parent) {
   app->add_option("--output", arguments->output, "Folder for the annotated pictures")
       ->type_name("DIR")
       ->capture_default_str();
-  app->add_option("--json", arguments->json, "File for the detections: image, class name, score, xywh box")
+  app->add_option("--json", arguments->json,
+                  "File for the detections: image, class name, score, xywh box")
       ->type_name("FILE");
   app->add_option("--score-threshold", arguments->score_threshold,
                   "Least score of a detection that is drawn and written")

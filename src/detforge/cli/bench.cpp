@@ -36,17 +36,26 @@ struct Phases {
   std::vector<double> data, forward, backward, optimizer, total;
 };
 
-double peak_rss_gib() { return static_cast<double>(peak_rss_bytes()) / (1 << 30); }
+double peak_rss_gib() {
+  return static_cast<double>(peak_rss_bytes()) / (1 << 30);
+}
 
 /// What a bench prints, and writes for benchmarks/compare.sh.
-void report(const BenchArguments& arguments, int threads, double seconds, nlohmann::ordered_json more) {
+void report(const BenchArguments& arguments,
+            int threads,
+            double seconds,
+            nlohmann::ordered_json more) {
   const double images_per_s = static_cast<double>(arguments.batch) / seconds;
   fmt::print("{:<16} {:.3f}\n{:<16} {:.4f}\n", "images/s", images_per_s, "s/iteration", seconds);
-  nlohmann::ordered_json out{{"program", "detforge " DETFORGE_VERSION}, {"task", arguments.task},
-                             {"size", fmt::format("{}x{}", arguments.size.height, arguments.size.width)},
-                             {"batch", arguments.batch}, {"threads", threads}, {"seconds_per_step", seconds},
-                             {"images_per_s", images_per_s},
-                             {"peak_rss_mib", peak_rss_bytes() / (1 << 20)}};
+  nlohmann::ordered_json out{
+      {"program", "detforge " DETFORGE_VERSION},
+      {"task", arguments.task},
+      {"size", fmt::format("{}x{}", arguments.size.height, arguments.size.width)},
+      {"batch", arguments.batch},
+      {"threads", threads},
+      {"seconds_per_step", seconds},
+      {"images_per_s", images_per_s},
+      {"peak_rss_mib", peak_rss_bytes() / (1 << 20)}};
   for (const auto& [name, value] : more.items()) {
     if (value.is_number_float()) {
       fmt::print("{:<16} {:.4f}\n", name, value.get<double>());
@@ -64,12 +73,16 @@ void report(const BenchArguments& arguments, int threads, double seconds, nlohma
 nlohmann::ordered_json arithmetic(double flop, double seconds, int threads) {
   const double peak = measure_fma_peak_gflops(threads);
   const double rate = flop / seconds / 1e9;
-  return {{"GFLOP/step", flop / 1e9}, {"GFLOP/s", rate}, {"peak GFLOP/s", peak},
+  return {{"GFLOP/step", flop / 1e9},
+          {"GFLOP/s", rate},
+          {"peak GFLOP/s", peak},
           {"% of peak", 100 * rate / peak}};
 }
 
 Config bench_config(const BenchArguments& arguments) {
-  return load_recipe({.file = arguments.config, .overrides = arguments.overrides, .data = arguments.data,
+  return load_recipe({.file = arguments.config,
+                      .overrides = arguments.overrides,
+                      .data = arguments.data,
                       .needs_data = arguments.task == "data"});
 }
 
@@ -87,7 +100,8 @@ int bench_train(const BenchArguments& arguments, int threads) {
   detector->train();
   Sgd optimizer(*detector, sgd_options(config.solver));
   SingleProcess communicator;
-  const auto samples = made_up_samples(arguments.size, arguments.batch, kObjects, config.model.roi_heads.num_classes);
+  const auto samples = made_up_samples(arguments.size, arguments.batch, kObjects,
+                                       config.model.roi_heads.num_classes);
   constexpr double kRate = 1e-4;  // small: weights stay plausible for any number of iterations
   Phases phases;
   double macs = 0;
@@ -97,7 +111,8 @@ int bench_train(const BenchArguments& arguments, int threads) {
     const double data_s = timer.elapsed_s();
     const WorkMeter meter;
     const StepResult step = train_step(*detector, optimizer, communicator, batch, kRate);
-    DETFORGE_CHECK(step.updated(), "the benchmark's step was not finite: " + step.nonfinite, "report this");
+    DETFORGE_CHECK(step.updated(), "the benchmark's step was not finite: " + step.nonfinite,
+                   "report this");
     macs = meter.forward_macs() + meter.backward_macs();
     if (measured) {
       phases.data.push_back(data_s);
@@ -108,8 +123,10 @@ int bench_train(const BenchArguments& arguments, int threads) {
     }
   });
   const double seconds = median(phases.total);
-  nlohmann::ordered_json more{{"data s", median(phases.data)}, {"forward s", median(phases.forward)},
-                              {"backward s", median(phases.backward)}, {"optimizer s", median(phases.optimizer)}};
+  nlohmann::ordered_json more{{"data s", median(phases.data)},
+                              {"forward s", median(phases.forward)},
+                              {"backward s", median(phases.backward)},
+                              {"optimizer s", median(phases.optimizer)}};
   more.update(arithmetic(2 * macs, seconds, threads));
   report(arguments, threads, seconds, more);
   return 0;
@@ -121,7 +138,8 @@ int bench_eval(const BenchArguments& arguments, int threads) {
   detector->eval();
   const torch::NoGradGuard no_grad;
   const Batch batch = collate(made_up_samples(arguments.size, arguments.batch, kObjects,
-                                              config.model.roi_heads.num_classes), collate_options(config));
+                                              config.model.roi_heads.num_classes),
+                              collate_options(config));
   std::vector<double> total;
   double macs = 0;
   measure(arguments.iters, [&](bool measured) {

@@ -23,7 +23,8 @@ TransformPipeline::Flip flip_of(const std::string& name) {
   if (name == "none") {
     return TransformPipeline::Flip::kNone;
   }
-  return name == "vertical" ? TransformPipeline::Flip::kVertical : TransformPipeline::Flip::kHorizontal;
+  return name == "vertical" ? TransformPipeline::Flip::kVertical
+                            : TransformPipeline::Flip::kHorizontal;
 }
 
 RandomCrop::Options crop_options(const CropConfig& crop) {
@@ -39,7 +40,9 @@ RandomCrop::Options crop_options(const CropConfig& crop) {
   return {.type = type, .size = {crop.size.at(0), crop.size.at(1)}};
 }
 
-std::array<double, 3> three(const Numbers& numbers) { return {numbers.at(0), numbers.at(1), numbers.at(2)}; }
+std::array<double, 3> three(const Numbers& numbers) {
+  return {numbers.at(0), numbers.at(1), numbers.at(2)};
+}
 
 }  // namespace
 
@@ -65,8 +68,9 @@ CocoDatasetOptions test_dataset_options(const Config& config) {
       .classes = config.datasets.classes,
       .filter_empty = false,
   };
-  options.bad_image = config.dataloader.corrupt_images == "skip" ? CocoDatasetOptions::BadImage::kSkip
-                                                                 : CocoDatasetOptions::BadImage::kStop;
+  options.bad_image = config.dataloader.corrupt_images == "skip"
+                          ? CocoDatasetOptions::BadImage::kSkip
+                          : CocoDatasetOptions::BadImage::kStop;
   return options;
 }
 
@@ -106,7 +110,8 @@ LoaderOptions train_loader_options(const Config& config) {
       .prefetch = static_cast<int>(loader.prefetch),
       .seed = static_cast<std::uint64_t>(config.seed),
       .aspect_ratio_grouping = loader.aspect_ratio_grouping,
-      .repeat_threshold = loader.sampler_train == "RepeatFactorTrainingSampler" ? loader.repeat_threshold : 0.0,
+      .repeat_threshold =
+          loader.sampler_train == "RepeatFactorTrainingSampler" ? loader.repeat_threshold : 0.0,
       .collate = collate_options(config),
   };
 }

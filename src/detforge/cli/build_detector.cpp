@@ -75,11 +75,15 @@ RpnOptions rpn_options(const ModelConfig& model) {
                   .aspect_ratios = model.anchor_generator.aspect_ratios,
                   .offset = model.anchor_generator.offset},
       .conv_dims = rpn.conv_dims,
-      .matcher = {.iou_thresholds = rpn.iou_thresholds, .labels = rpn.iou_labels, .allow_low_quality = true},
+      .matcher = {.iou_thresholds = rpn.iou_thresholds,
+                  .labels = rpn.iou_labels,
+                  .allow_low_quality = true},
       .boundary_threshold = static_cast<double>(rpn.boundary_thresh),
-      .sampling = {.batch_size = rpn.batch_size_per_image, .positive_fraction = rpn.positive_fraction},
+      .sampling = {.batch_size = rpn.batch_size_per_image,
+                   .positive_fraction = rpn.positive_fraction},
       .box_weights = four(rpn.bbox_reg_weights),
-      .box_loss = {.type = box_loss_type(rpn.bbox_reg_loss_type), .smooth_l1_beta = rpn.smooth_l1_beta},
+      .box_loss = {.type = box_loss_type(rpn.bbox_reg_loss_type),
+                   .smooth_l1_beta = rpn.smooth_l1_beta},
       .loss_weight = rpn.loss_weight,
       .box_loss_weight = rpn.bbox_reg_loss_weight,
       .train = proposal_options(model, true),
@@ -93,7 +97,9 @@ RoiHeadsOptions roi_heads_options(const Config& config) {
   return {
       .in_features = heads.in_features,
       .append_gt = heads.proposal_append_gt,
-      .matcher = {.iou_thresholds = heads.iou_thresholds, .labels = heads.iou_labels, .allow_low_quality = false},
+      .matcher = {.iou_thresholds = heads.iou_thresholds,
+                  .labels = heads.iou_labels,
+                  .allow_low_quality = false},
       .batch_size_per_image = heads.batch_size_per_image,
       .positive_fraction = heads.positive_fraction,
       .pooler = {.resolution = box.pooler_resolution,
@@ -107,7 +113,8 @@ RoiHeadsOptions roi_heads_options(const Config& config) {
       .output = {.num_classes = heads.num_classes,
                  .class_agnostic_boxes = box.cls_agnostic_bbox_reg,
                  .box_weights = four(box.bbox_reg_weights),
-                 .box_loss = {.type = box_loss_type(box.bbox_reg_loss_type), .smooth_l1_beta = box.smooth_l1_beta},
+                 .box_loss = {.type = box_loss_type(box.bbox_reg_loss_type),
+                              .smooth_l1_beta = box.smooth_l1_beta},
                  .box_loss_weight = box.bbox_reg_loss_weight,
                  .score_threshold = heads.score_thresh_test,
                  .nms_threshold = heads.nms_thresh_test,
@@ -128,9 +135,11 @@ FasterRcnnOptions faster_rcnn_options(const Config& config) {
 
 std::shared_ptr<Detector> build_detector(const Config& config) {
   DETFORGE_CHECK(config.model.backbone.name == "build_resnet_fpn_backbone",
-                 "MODEL.BACKBONE.NAME is " + config.model.backbone.name + ": only the FPN models are built so far",
+                 "MODEL.BACKBONE.NAME is " + config.model.backbone.name +
+                     ": only the FPN models are built so far",
                  "start the config from configs/Base-RCNN-FPN.yaml (_BASE_)");
-  return std::make_shared<FasterRcnn>(faster_rcnn_options(config), static_cast<std::uint64_t>(config.seed));
+  return std::make_shared<FasterRcnn>(faster_rcnn_options(config),
+                                      static_cast<std::uint64_t>(config.seed));
 }
 
 }  // namespace detforge

@@ -35,7 +35,9 @@ SgdOptions sgd_options(const SolverConfig& solver) {
   const ClipGradientsConfig& clip = solver.clip_gradients;
   Type type = Type::kNone;
   if (clip.enabled) {
-    type = clip.clip_type == "value" ? Type::kValue : clip.clip_type == "norm" ? Type::kNorm : Type::kFullModel;
+    type = clip.clip_type == "value"  ? Type::kValue
+           : clip.clip_type == "norm" ? Type::kNorm
+                                      : Type::kFullModel;
   }
   return {
       .momentum = solver.momentum,
@@ -67,10 +69,13 @@ CheckpointContext checkpoint_context(const Config& config, const CocoDataset& da
 void check_class_count(const Config& config, const CocoDataset& dataset) {
   const auto classes = static_cast<std::int64_t>(dataset.class_names().size());
   if (config.model.roi_heads.num_classes != classes) {
-    throw Error(fmt::format("MODEL.ROI_HEADS.NUM_CLASSES is {}, but the training data has {} classes ({})",
-                            config.model.roi_heads.num_classes, classes, fmt::join(dataset.class_names(), ", ")),
-                fmt::format("add MODEL.ROI_HEADS.NUM_CLASSES {}, or choose classes with DATASETS.CLASSES", classes),
-                Error::Kind::kUsage);
+    throw Error(
+        fmt::format("MODEL.ROI_HEADS.NUM_CLASSES is {}, but the training data has {} classes ({})",
+                    config.model.roi_heads.num_classes, classes,
+                    fmt::join(dataset.class_names(), ", ")),
+        fmt::format("add MODEL.ROI_HEADS.NUM_CLASSES {}, or choose classes with DATASETS.CLASSES",
+                    classes),
+        Error::Kind::kUsage);
   }
 }
 

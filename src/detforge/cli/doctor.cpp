@@ -1,15 +1,14 @@
 #include <cstdio>
+#include <dlfcn.h>
 #include <filesystem>
 #include <string>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
 #include <vector>
 
 #include <ATen/Parallel.h>
-#include <dlfcn.h>
-#include <sys/statvfs.h>
-#include <sys/utsname.h>
-#include <torch/version.h>
-
 #include <fmt/format.h>
+#include <torch/version.h>
 
 #include "detforge/cli/commands.h"
 #include "detforge/cli/threads.h"
@@ -24,7 +23,9 @@ struct Diagnosis {
   std::vector<std::pair<std::string, std::string>> facts;
   std::vector<std::string> warnings;
 
-  void fact(std::string name, std::string value) { facts.emplace_back(std::move(name), std::move(value)); }
+  void fact(std::string name, std::string value) {
+    facts.emplace_back(std::move(name), std::move(value));
+  }
   void warn(std::string text) { warnings.push_back(std::move(text)); }
 };
 
@@ -44,8 +45,9 @@ void examine_blas(Diagnosis& out) {
     out.fact("BLAS", "MKL");
   } else {
     out.fact("BLAS", "reference or unknown");
-    out.warn("the BLAS in use is not OpenBLAS or MKL: linear layers are up to 20 times slower. "
-             "Install libopenblas0-openmp (scripts/setup.sh does)");
+    out.warn(
+        "the BLAS in use is not OpenBLAS or MKL: linear layers are up to 20 times slower. "
+        "Install libopenblas0-openmp (scripts/setup.sh does)");
   }
 }
 
@@ -65,21 +67,27 @@ void examine_cpu(Diagnosis& out) {
   out.fact("CPU features", features.empty() ? "none of interest" : features);
   out.fact("cores usable", std::to_string(cores));
   out.fact("threads of LibTorch", std::to_string(at::get_num_threads()));
-  out.fact("FMA peak", fmt::format("{:.0f} GFLOP/s ({}, {} threads)", measure_fma_peak_gflops(cores),
-                                   fma_peak_instruction_set(), cores));
+  out.fact("FMA peak",
+           fmt::format("{:.0f} GFLOP/s ({}, {} threads)", measure_fma_peak_gflops(cores),
+                       fma_peak_instruction_set(), cores));
   if (at::get_num_threads() > cores) {
-    out.warn(fmt::format("{} threads on {} usable cores: set --threads {}", at::get_num_threads(), cores, cores));
+    out.warn(fmt::format("{} threads on {} usable cores: set --threads {}", at::get_num_threads(),
+                         cores, cores));
   }
 }
 
-void examine_space(Diagnosis& out, const std::string& name, const std::string& path, double needed_gib,
+void examine_space(Diagnosis& out,
+                   const std::string& name,
+                   const std::string& path,
+                   double needed_gib,
                    const std::string& remedy) {
-  struct statvfs space{};
+  struct statvfs space {};
   if (::statvfs(path.c_str(), &space) != 0) {
     out.fact(name, path + ": not there");
     return;
   }
-  const double gib = static_cast<double>(space.f_bavail) * static_cast<double>(space.f_frsize) / (1 << 30);
+  const double gib =
+      static_cast<double>(space.f_bavail) * static_cast<double>(space.f_frsize) / (1 << 30);
   out.fact(name, fmt::format("{:.1f} GiB free in {}", gib, path));
   if (gib < needed_gib) {
     out.warn(fmt::format("{}: only {:.2f} GiB free; {}", path, gib, remedy));
@@ -104,7 +112,9 @@ void examine_memory(Diagnosis& out) {
   const double gib = std::stod(meminfo.substr(at + 13)) / (1 << 20);
   out.fact("memory available", fmt::format("{:.1f} GiB", gib));
   if (gib < 4) {
-    out.warn(fmt::format("{:.1f} GiB of memory available: a step of R50-FPN at 800x1344 needs about 4 GiB an image", gib));
+    out.warn(fmt::format(
+        "{:.1f} GiB of memory available: a step of R50-FPN at 800x1344 needs about 4 GiB an image",
+        gib));
   }
 }
 
@@ -117,8 +127,9 @@ int run_doctor(const DoctorArguments&) {
   examine_cpu(diagnosis);
   examine_blas(diagnosis);
   examine_memory(diagnosis);
-  examine_space(diagnosis, "disk", std::filesystem::current_path().string(), 2.0,
-                "an R50-FPN checkpoint with momentum takes 0.35 GiB: free space or set OUTPUT_DIR elsewhere");
+  examine_space(
+      diagnosis, "disk", std::filesystem::current_path().string(), 2.0,
+      "an R50-FPN checkpoint with momentum takes 0.35 GiB: free space or set OUTPUT_DIR elsewhere");
   examine_space(diagnosis, "shared memory", "/dev/shm", 0.0, "");
   diagnosis.fact("devices", "cpu");
 

@@ -30,8 +30,9 @@ int run(const Command& command) {
   try {
     return std::visit(Run{}, command);
   } catch (const c10::Error& error) {
-    throw Error(std::string("LibTorch failed: ") + error.what_without_backtrace(),
-                "if memory ran out, use a smaller batch or smaller images; else please report this");
+    throw Error(
+        std::string("LibTorch failed: ") + error.what_without_backtrace(),
+        "if memory ran out, use a smaller batch or smaller images; else please report this");
   }
 }
 

@@ -21,12 +21,16 @@ std::filesystem::path default_folder(const EvalArguments& arguments, const Confi
 
 int run_eval(const EvalArguments& arguments) {
   const int threads = configure_threads(arguments.threads);
-  const LoadedModel model = load_model({.source = arguments.config, .weights = arguments.weights,
-                                        .overrides = arguments.overrides, .data = arguments.data});
-  const CocoEvaluation evaluation(model.config, model.class_names,
-                                  {.pycocotools_compat = arguments.pycocotools_compat, .threads = threads});
-  const std::filesystem::path folder = arguments.output.empty() ? default_folder(arguments, model.config)
-                                                                : std::filesystem::path(arguments.output);
+  const LoadedModel model = load_model({.source = arguments.config,
+                                        .weights = arguments.weights,
+                                        .overrides = arguments.overrides,
+                                        .data = arguments.data});
+  const CocoEvaluation evaluation(
+      model.config, model.class_names,
+      {.pycocotools_compat = arguments.pycocotools_compat, .threads = threads});
+  const std::filesystem::path folder = arguments.output.empty()
+                                           ? default_folder(arguments, model.config)
+                                           : std::filesystem::path(arguments.output);
   evaluation.run(*model.detector, folder);
   fmt::print("\nresults.json, metrics.json and per_class.csv are in {}\n", folder.string());
   return 0;

@@ -23,25 +23,30 @@ void keep_categories(EvalInputs& inputs, const std::vector<std::string>& classes
     return std::find(classes.begin(), classes.end(), category.name) == classes.end();
   });
   std::erase_if(inputs.ground_truth, [&](const EvalGroundTruth& object) {
-    return std::none_of(inputs.categories.begin(), inputs.categories.end(),
-                        [&](const EvalCategory& category) { return category.id == object.category_id; });
+    return std::none_of(
+        inputs.categories.begin(), inputs.categories.end(),
+        [&](const EvalCategory& category) { return category.id == object.category_id; });
   });
 }
 
 void report_unmatched(const CategoryMap& map) {
   if (!map.only_in_model.empty()) {
-    log::warn("classes of the model that the test data does not have (their detections are left out): {}",
-              fmt::join(map.only_in_model, ", "));
+    log::warn(
+        "classes of the model that the test data does not have (their detections are left out): {}",
+        fmt::join(map.only_in_model, ", "));
   }
   if (!map.only_in_data.empty()) {
-    log::warn("categories of the test data that the model does not know (their objects count as missed): {}",
-              fmt::join(map.only_in_data, ", "));
+    log::warn(
+        "categories of the test data that the model does not know (their objects count as missed): "
+        "{}",
+        fmt::join(map.only_in_data, ", "));
   }
 }
 
 }  // namespace
 
-CocoEvaluation::CocoEvaluation(const Config& config, std::vector<std::string> class_names,
+CocoEvaluation::CocoEvaluation(const Config& config,
+                               std::vector<std::string> class_names,
                                const CocoEvaluationOptions& options)
     : config_(config),
       options_(options),
@@ -74,18 +79,21 @@ CocoEvalOptions CocoEvaluation::eval_options() const {
 
 InferenceResult CocoEvaluation::detect(Detector& detector, std::int64_t max_images) const {
   EvalLoader loader(dataset_, transforms_, test_loader_options(config_));
-  InferenceResult result = run_inference(detector, [&] { return loader.next(); }, categories_.id_of_label,
-                                         {.total_images = dataset_.size(), .max_images = max_images});
+  InferenceResult result =
+      run_inference(detector, [&] { return loader.next(); }, categories_.id_of_label,
+                    {.total_images = dataset_.size(), .max_images = max_images});
   const auto images = static_cast<double>(result.image_ids.size());
   log::info("{} detections in {:.0f} images, {:.2f} images/s ({:.3f} s/image in the model)",
             result.detections.size(), images, images / result.total_s, result.model_s / images);
   if (dataset_.bad_images() > 0) {
-    log::warn("{} images could not be decoded and were skipped: their objects count as missed", dataset_.bad_images());
+    log::warn("{} images could not be decoded and were skipped: their objects count as missed",
+              dataset_.bad_images());
   }
   return result;
 }
 
-EvaluationResult CocoEvaluation::run(Detector& detector, const std::filesystem::path& folder) const {
+EvaluationResult CocoEvaluation::run(Detector& detector,
+                                     const std::filesystem::path& folder) const {
   const std::vector<EvalDetection> detections = detect(detector, 0).detections;
   const CocoEvalResult result = evaluate_coco(inputs_, detections, eval_options());
   write_results_json(folder / "results.json", detections);

@@ -18,18 +18,22 @@ struct CocoEvaluationOptions {
   int threads = 0;                  ///< of the judging; 0 = one per processor
 };
 
-/// Evaluates detectors on the config's test data. Loads and checks the annotations once; may be used many times.
+/// Evaluates detectors on the config's test data. Loads and checks the annotations once; may be
+/// used many times.
 class CocoEvaluation {
  public:
-  /// `class_names`: the detector's classes, matched with the data's categories by name; empty: the test data's own.
-  CocoEvaluation(const Config& config, std::vector<std::string> class_names,
+  /// `class_names`: the detector's classes, matched with the data's categories by name; empty: the
+  /// test data's own.
+  CocoEvaluation(const Config& config,
+                 std::vector<std::string> class_names,
                  const CocoEvaluationOptions& options = {});
 
-  /// Detects in all images, judges, prints the tables to stdout and writes results.json, metrics.json and
-  /// per_class.csv into `folder`. The metric for best.pth is AP.
+  /// Detects in all images, judges, prints the tables to stdout and writes results.json,
+  /// metrics.json and per_class.csv into `folder`. The metric for best.pth is AP.
   EvaluationResult run(Detector& detector, const std::filesystem::path& folder) const;
 
-  /// Two images through the whole path, so that a run which cannot evaluate fails before its first step.
+  /// Two images through the whole path, so that a run which cannot evaluate fails before its first
+  /// step.
   void smoke(Detector& detector) const;
 
   const CocoDataset& dataset() const { return dataset_; }

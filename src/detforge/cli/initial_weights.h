@@ -6,9 +6,10 @@
 
 namespace detforge {
 
-/// Loads MODEL.WEIGHTS into the detector and logs one table of what was loaded, re-initialised, missing and
-/// unexpected, which is returned. Does nothing if MODEL.WEIGHTS is empty. Throws Error for files that do not fit, and for files whose
-/// stored preprocessing (PIXEL_MEAN, PIXEL_STD, FORMAT) differs from the config's.
+/// Loads MODEL.WEIGHTS into the detector and logs one table of what was loaded, re-initialised,
+/// missing and unexpected, which is returned. Does nothing if MODEL.WEIGHTS is empty. Throws Error
+/// for files that do not fit, and for files whose stored preprocessing (PIXEL_MEAN, PIXEL_STD,
+/// FORMAT) differs from the config's.
 LoadReport load_initial_weights(Detector& detector, const Config& config);
 
 /// The last of these checks alone; values that the file does not say are taken to fit.

@@ -53,19 +53,23 @@ ParameterCount print_parameters(const Detector& detector) {
   return total;
 }
 
-double mib(double bytes) { return bytes / (1 << 20); }
+double mib(double bytes) {
+  return bytes / (1 << 20);
+}
 
 }  // namespace
 
 int run_inspect(const InspectArguments& arguments) {
-  const Config config = load_recipe({.file = arguments.config, .overrides = arguments.overrides, .needs_data = false});
+  const Config config = load_recipe(
+      {.file = arguments.config, .overrides = arguments.overrides, .needs_data = false});
   configure_threads(0);
   const auto detector = build_detector(config);
   const ParameterCount parameters = print_parameters(*detector);
 
   constexpr std::int64_t kObjects = 8;
-  const Batch batch = collate(made_up_samples(arguments.size, 1, kObjects, config.model.roi_heads.num_classes),
-                              collate_options(config));
+  const Batch batch =
+      collate(made_up_samples(arguments.size, 1, kObjects, config.model.roi_heads.num_classes),
+              collate_options(config));
   detector->train();
   const WorkMeter meter;
   const LossMap losses = detector->losses(batch.images, batch.targets);
@@ -74,17 +78,18 @@ int run_inspect(const InspectArguments& arguments) {
   const double trained = kFloat * static_cast<double>(parameters.trained);
   const double sum = weights + 2 * trained + meter.kept_bytes();
 
-  fmt::print("one image of {}x{} in training (convolutions and linear layers)\n", arguments.size.height,
-             arguments.size.width);
-  fmt::print("  {:<28} {:>9.1f} GFLOP (2 per multiply-add)\n", "forward", 2e-9 * meter.forward_macs());
+  fmt::print("one image of {}x{} in training (convolutions and linear layers)\n",
+             arguments.size.height, arguments.size.width);
+  fmt::print("  {:<28} {:>9.1f} GFLOP (2 per multiply-add)\n", "forward",
+             2e-9 * meter.forward_macs());
   fmt::print("  {:<28} {:>9.1f} GFLOP\n", "backward", 2e-9 * meter.backward_macs());
   fmt::print("estimated memory\n");
   fmt::print("  {:<28} {:>9.0f} MiB\n", "weights", mib(weights));
   fmt::print("  {:<28} {:>9.0f} MiB\n", "gradients", mib(trained));
   fmt::print("  {:<28} {:>9.0f} MiB\n", "momentum", mib(trained));
   fmt::print("  {:<28} {:>9.0f} MiB per image\n", "activations kept", mib(meter.kept_bytes()));
-  fmt::print("  {:<28} {:>9.0f} MiB, plus work space of the convolutions (not estimated)\n", "sum, one image",
-             mib(sum));
+  fmt::print("  {:<28} {:>9.0f} MiB, plus work space of the convolutions (not estimated)\n",
+             "sum, one image", mib(sum));
   return 0;
 }
 

@@ -22,8 +22,10 @@ Instance made_up_object(HeightWidth size, std::int64_t num_classes, Rng& rng) {
 
 void paint(Image& image, const Instance& object, Rng& rng) {
   const std::array<std::uint64_t, 3> colour = {rng.below(200), rng.below(200), rng.below(200)};
-  for (auto y = static_cast<std::int64_t>(object.box.y1); y < static_cast<std::int64_t>(object.box.y2); ++y) {
-    for (auto x = static_cast<std::int64_t>(object.box.x1); x < static_cast<std::int64_t>(object.box.x2); ++x) {
+  for (auto y = static_cast<std::int64_t>(object.box.y1);
+       y < static_cast<std::int64_t>(object.box.y2); ++y) {
+    for (auto x = static_cast<std::int64_t>(object.box.x1);
+         x < static_cast<std::int64_t>(object.box.x2); ++x) {
       std::uint8_t* pixel = image.row(y) + x * 3;
       for (std::size_t c = 0; c < 3; ++c) {
         pixel[c] = static_cast<std::uint8_t>(colour[c] + pixel[c] % 56);
@@ -34,7 +36,9 @@ void paint(Image& image, const Instance& object, Rng& rng) {
 
 }  // namespace
 
-std::vector<Sample> made_up_samples(HeightWidth size, std::int64_t count, std::int64_t objects,
+std::vector<Sample> made_up_samples(HeightWidth size,
+                                    std::int64_t count,
+                                    std::int64_t objects,
                                     std::int64_t num_classes) {
   std::vector<Sample> samples(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) {

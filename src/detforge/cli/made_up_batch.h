@@ -9,8 +9,11 @@
 
 namespace detforge {
 
-/// Plausible images for benchmarks: smooth shapes with noise, and `objects` boxes each (the peers in
-/// benchmarks/peers use as many). The same for the same arguments.
-std::vector<Sample> made_up_samples(HeightWidth size, std::int64_t count, std::int64_t objects, std::int64_t num_classes);
+/// Plausible images for benchmarks: smooth shapes with noise, and `objects` boxes each (the peers
+/// in benchmarks/peers use as many). The same for the same arguments.
+std::vector<Sample> made_up_samples(HeightWidth size,
+                                    std::int64_t count,
+                                    std::int64_t objects,
+                                    std::int64_t num_classes);
 
 }  // namespace detforge

@@ -2,8 +2,8 @@
 // beside it. LibTorch takes a second to load; --help, usage errors and `config` never pay it.
 
 #include <cerrno>
-#include <cstring>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <type_traits>
 #include <unistd.h>
@@ -17,8 +17,9 @@ namespace {
 using namespace detforge;
 
 int exec_engine(char** argv) {
-  // Threads of OpenMP that wait must not spin: on a machine where anything else runs (our loader threads do), spinning
-  // made a training step 4 to 10 times slower. libgomp reads this when it is loaded; the user's own setting wins.
+  // Threads of OpenMP that wait must not spin: on a machine where anything else runs (our loader
+  // threads do), spinning made a training step 4 to 10 times slower. libgomp reads this when it is
+  // loaded; the user's own setting wins.
   ::setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
   const auto engine =
       std::filesystem::read_symlink("/proc/self/exe").parent_path() / "detforge-engine";

@@ -17,7 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_recipe(const fs::path& path) { return path.extension() == ".yaml" || path.extension() == ".yml"; }
+bool is_recipe(const fs::path& path) {
+  return path.extension() == ".yaml" || path.extension() == ".yml";
+}
 
 /// The weights of a run folder: its best, or else its last.
 std::string weights_of_run(const fs::path& run) {
@@ -27,7 +29,8 @@ std::string weights_of_run(const fs::path& run) {
       return file.string();
     }
   }
-  throw Error("this run folder has no checkpoint yet", "train it first, or name a weights file").add_where(run.string());
+  throw Error("this run folder has no checkpoint yet", "train it first, or name a weights file")
+      .add_where(run.string());
 }
 
 std::string choose_weights(const ModelSource& source) {
@@ -42,7 +45,8 @@ std::string choose_weights(const ModelSource& source) {
 
 /// A recipe given, the run folder's, or the one inside the checkpoint.
 RecipeOptions choose_recipe(const ModelSource& source, const Value* content) {
-  RecipeOptions recipe{.overrides = source.overrides, .data = source.data, .needs_data = source.needs_data};
+  RecipeOptions recipe{
+      .overrides = source.overrides, .data = source.data, .needs_data = source.needs_data};
   if (!source.config.empty()) {
     recipe.file = source.config;
   } else if (fs::is_directory(source.source) || is_recipe(source.source)) {
@@ -50,7 +54,8 @@ RecipeOptions choose_recipe(const ModelSource& source, const Value* content) {
   } else {
     const Value* stored = content != nullptr ? content->find("config") : nullptr;
     const std::string* yaml = stored != nullptr ? stored->get_if<std::string>() : nullptr;
-    DETFORGE_CHECK(yaml != nullptr, "these weights do not say what model they are for: they hold no config",
+    DETFORGE_CHECK(yaml != nullptr,
+                   "these weights do not say what model they are for: they hold no config",
                    "give the recipe with --config");
     recipe.text = *yaml;
     recipe.file = source.source;
@@ -66,11 +71,14 @@ LoadedModel load_model(const ModelSource& source) {
   if (!weights.empty()) {
     content = read_torch_file(weights);
   }
-  LoadedModel model{.config = load_recipe(choose_recipe(source, weights.empty() ? nullptr : &content)),
-                    .detector = nullptr, .class_names = {}};
+  LoadedModel model{
+      .config = load_recipe(choose_recipe(source, weights.empty() ? nullptr : &content)),
+      .detector = nullptr,
+      .class_names = {}};
   if (weights.empty()) {
     weights = model.config.model.weights;
-    DETFORGE_CHECK(!weights.empty(), "there are no weights to use", "give --weights FILE, or a run folder");
+    DETFORGE_CHECK(!weights.empty(), "there are no weights to use",
+                   "give --weights FILE, or a run folder");
     content = read_torch_file(weights);
   }
   model.detector = build_detector(model.config);

@@ -9,15 +9,16 @@
 
 namespace detforge {
 
-/// Where a trained model comes from. `source` is a run folder (its config.yaml and checkpoints/best.pth, else
-/// last.pth), a recipe (with MODEL.WEIGHTS or `weights`), or a checkpoint of DetForge, which holds its config.
+/// Where a trained model comes from. `source` is a run folder (its config.yaml and
+/// checkpoints/best.pth, else last.pth), a recipe (with MODEL.WEIGHTS or `weights`), or a
+/// checkpoint of DetForge, which holds its config.
 struct ModelSource {
   std::string source;
   std::string weights = {};  ///< instead of what `source` says
   std::string config = {};   ///< recipe to use instead of the one stored with the weights
   std::vector<std::string> overrides = {};
-  std::string data = {};     ///< --data
-  bool needs_data = true;    ///< see RecipeOptions
+  std::string data = {};   ///< --data
+  bool needs_data = true;  ///< see RecipeOptions
 };
 
 /// A detector ready for predict(): in eval mode, with weights.

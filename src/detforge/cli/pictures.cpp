@@ -10,7 +10,9 @@
 
 namespace detforge {
 
-void write_training_pictures(const CocoDataset& dataset, const TransformPipeline& transforms, const Config& config,
+void write_training_pictures(const CocoDataset& dataset,
+                             const TransformPipeline& transforms,
+                             const Config& config,
                              const std::filesystem::path& folder) {
   constexpr std::int64_t kPictures = 6;
   const auto seed = static_cast<std::uint64_t>(config.seed);

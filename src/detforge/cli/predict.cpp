@@ -25,8 +25,8 @@ namespace fs = std::filesystem;
 
 /// Images as given; of folders everything that looks like an image by its name, sorted.
 std::vector<fs::path> list_images(const std::vector<std::string>& inputs, std::int64_t limit) {
-  static const std::set<std::string> kExtensions = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff",
-                                                    ".ppm", ".pgm"};
+  static const std::set<std::string> kExtensions = {".jpg", ".jpeg", ".png", ".webp", ".bmp",
+                                                    ".tif", ".tiff", ".ppm", ".pgm"};
   std::vector<fs::path> images;
   for (const fs::path input : inputs) {
     if (!fs::is_directory(input)) {
@@ -45,7 +45,8 @@ std::vector<fs::path> list_images(const std::vector<std::string>& inputs, std::i
     std::sort(found.begin(), found.end());
     images.insert(images.end(), found.begin(), found.end());
   }
-  DETFORGE_CHECK(!images.empty(), "there is no image to predict on", "name image files, or a folder that holds some");
+  DETFORGE_CHECK(!images.empty(), "there is no image to predict on",
+                 "name image files, or a folder that holds some");
   if (limit > 0 && static_cast<std::int64_t>(images.size()) > limit) {
     images.resize(static_cast<std::size_t>(limit));
   }
@@ -66,8 +67,9 @@ void refuse_own_folder(const std::vector<fs::path>& images, const fs::path& outp
     std::error_code error;
     if (fs::exists(output, error) && fs::equivalent(output, folder, error)) {
       throw Error("the output folder is the one that holds " + image.filename().string() +
-                  ": pictures would replace images",
-                  "choose another --output", Error::Kind::kUsage).add_where(output.string());
+                      ": pictures would replace images",
+                  "choose another --output", Error::Kind::kUsage)
+          .add_where(output.string());
     }
   }
 }
@@ -75,7 +77,9 @@ void refuse_own_folder(const std::vector<fs::path>& images, const fs::path& outp
 class Predictor {
  public:
   explicit Predictor(const LoadedModel& model)
-      : model_(model), transforms_(test_transform_options(model.config.input)), collate_(collate_options(model.config)) {}
+      : model_(model),
+        transforms_(test_transform_options(model.config.input)),
+        collate_(collate_options(model.config)) {}
 
   Found operator()(const Image& image, const std::string& path) const {
     Sample sample;
@@ -109,8 +113,11 @@ class Predictor {
   CollateOptions collate_;
 };
 
-nlohmann::ordered_json to_json(const fs::path& image, ImageSize size, const Found& found,
-                               const std::vector<std::string>& class_names, double score_threshold) {
+nlohmann::ordered_json to_json(const fs::path& image,
+                               ImageSize size,
+                               const Found& found,
+                               const std::vector<std::string>& class_names,
+                               double score_threshold) {
   nlohmann::ordered_json objects = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < found.boxes.size(); ++i) {
     if (found.scores[i] < score_threshold) {
@@ -118,12 +125,16 @@ nlohmann::ordered_json to_json(const fs::path& image, ImageSize size, const Foun
     }
     const Box& box = found.boxes[i];
     const auto label = static_cast<std::size_t>(found.labels[i]);
-    objects.push_back({{"label", found.labels[i]},
-                       {"name", label < class_names.size() ? class_names[label] : std::to_string(label)},
-                       {"score", found.scores[i]},
-                       {"bbox_xywh", {box.x1, box.y1, box.width(), box.height()}}});
+    objects.push_back(
+        {{"label", found.labels[i]},
+         {"name", label < class_names.size() ? class_names[label] : std::to_string(label)},
+         {"score", found.scores[i]},
+         {"bbox_xywh", {box.x1, box.y1, box.width(), box.height()}}});
   }
-  return {{"file", image.string()}, {"width", size.width}, {"height", size.height}, {"detections", objects}};
+  return {{"file", image.string()},
+          {"width", size.width},
+          {"height", size.height},
+          {"detections", objects}};
 }
 
 /// "a/x.jpg" and "b/x.png" must not overwrite each other's picture.
@@ -141,8 +152,10 @@ int run_predict(const PredictArguments& arguments) {
   configure_threads(arguments.threads);
   const auto images = list_images(arguments.inputs, arguments.limit);
   refuse_own_folder(images, arguments.output);
-  const LoadedModel model = load_model({.source = arguments.weights, .config = arguments.config,
-                                        .overrides = arguments.overrides, .needs_data = false});
+  const LoadedModel model = load_model({.source = arguments.weights,
+                                        .config = arguments.config,
+                                        .overrides = arguments.overrides,
+                                        .needs_data = false});
   const Predictor predictor(model);
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   std::set<std::string> names;
@@ -155,7 +168,8 @@ int run_predict(const PredictArguments& arguments) {
       write_jpeg(fs::path(arguments.output) / picture_name(path, names),
                  draw_detections(image, found.boxes, found.labels, found.scores, model.class_names,
                                  {.score_threshold = arguments.score_threshold}));
-      all.push_back(to_json(path, image.size(), found, model.class_names, arguments.score_threshold));
+      all.push_back(
+          to_json(path, image.size(), found, model.class_names, arguments.score_threshold));
     } catch (const Error& error) {
       ++failed;  // one bad file must not cost the others
       log::error("{}", error.what());
@@ -164,10 +178,11 @@ int run_predict(const PredictArguments& arguments) {
   if (!arguments.json.empty()) {
     files::write_atomic(arguments.json, all.dump(2) + "\n");
   }
-  fmt::print("{} images in {:.1f} s; pictures in {}{}\n", images.size() - static_cast<std::size_t>(failed),
-             timer.elapsed_s(), arguments.output,
+  fmt::print("{} images in {:.1f} s; pictures in {}{}\n",
+             images.size() - static_cast<std::size_t>(failed), timer.elapsed_s(), arguments.output,
              arguments.json.empty() ? "" : ", detections in " + arguments.json);
-  DETFORGE_CHECK(failed == 0, fmt::format("{} of {} images could not be used", failed, images.size()),
+  DETFORGE_CHECK(failed == 0,
+                 fmt::format("{} of {} images could not be used", failed, images.size()),
                  "see the messages above");
   return 0;
 }

@@ -11,12 +11,14 @@
 namespace detforge {
 namespace {
 
-/// Detectron2's names of downloads (detectron2://ImageNetPretrained/MSRA/R-50.pkl) become the file of that name below
+/// Detectron2's names of downloads (detectron2://ImageNetPretrained/MSRA/R-50.pkl) become the file
+/// of that name below
 /// --data, if it is there; DetForge downloads nothing by itself.
 void resolve_weights(Config& config, const std::string& data) {
   const std::filesystem::path named = config.model.weights;
   const std::filesystem::path local = std::filesystem::path(data) / named.filename();
-  if (config.model.weights.starts_with("detectron2://") && !data.empty() && std::filesystem::exists(local)) {
+  if (config.model.weights.starts_with("detectron2://") && !data.empty() &&
+      std::filesystem::exists(local)) {
     config.model.weights = local.string();
   }
 }
@@ -26,9 +28,10 @@ void resolve_data(Config& config, const std::string& data) {
   const char* detectron2 = std::getenv("DETECTRON2_DATASETS");
   resolve_datasets(config, {.data = data, .detectron2 = detectron2 != nullptr ? detectron2 : ""});
   if (!data.empty() && config.datasets == before) {
-    throw Error("--data has no effect: the config names its files by absolute paths (a run folder does)",
-                "override DATASETS.TEST_JSON and DATASETS.TEST_IMAGES (or the TRAIN ones) instead",
-                Error::Kind::kUsage);
+    throw Error(
+        "--data has no effect: the config names its files by absolute paths (a run folder does)",
+        "override DATASETS.TEST_JSON and DATASETS.TEST_IMAGES (or the TRAIN ones) instead",
+        Error::Kind::kUsage);
   }
 }
 

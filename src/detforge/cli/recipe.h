@@ -10,7 +10,8 @@ namespace detforge {
 /// What the command line says about a recipe. Empty strings change nothing.
 struct RecipeOptions {
   std::string file = {};  ///< recipe, or a run folder (its config.yaml is read)
-  std::string text = {};  ///< the recipe itself, stored in `file` (a checkpoint); empty: it is read from `file`
+  std::string text =
+      {};  ///< the recipe itself, stored in `file` (a checkpoint); empty: it is read from `file`
   std::vector<std::string> overrides = {};
   std::string weights = {};  ///< MODEL.WEIGHTS
   std::string output = {};   ///< OUTPUT_DIR

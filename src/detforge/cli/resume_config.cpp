@@ -16,11 +16,22 @@
 namespace detforge {
 namespace {
 
-// Prefixes of keys that may change when a run goes on. SOLVER.IMS_PER_BATCH is not among them: the order of the
-// images would be another one. The training data may move to another place; its number of images is checked on restore.
-constexpr std::array<std::string_view, 13> kMayChange = {
-    "TEST.", "DATASETS.TEST", "DATASETS.TRAIN_JSON", "DATASETS.TRAIN_IMAGES", "DATALOADER.NUM_WORKERS", "DATALOADER.PREFETCH", "DATALOADER.CORRUPT_IMAGES",
-    "OUTPUT_DIR", "VIS_PERIOD", "MODEL.WEIGHTS", "INPUT.MIN_SIZE_TEST", "INPUT.MAX_SIZE_TEST", "SOLVER."};
+// Prefixes of keys that may change when a run goes on. SOLVER.IMS_PER_BATCH is not among them: the
+// order of the images would be another one. The training data may move to another place; its number
+// of images is checked on restore.
+constexpr std::array<std::string_view, 13> kMayChange = {"TEST.",
+                                                         "DATASETS.TEST",
+                                                         "DATASETS.TRAIN_JSON",
+                                                         "DATASETS.TRAIN_IMAGES",
+                                                         "DATALOADER.NUM_WORKERS",
+                                                         "DATALOADER.PREFETCH",
+                                                         "DATALOADER.CORRUPT_IMAGES",
+                                                         "OUTPUT_DIR",
+                                                         "VIS_PERIOD",
+                                                         "MODEL.WEIGHTS",
+                                                         "INPUT.MIN_SIZE_TEST",
+                                                         "INPUT.MAX_SIZE_TEST",
+                                                         "SOLVER."};
 
 bool may_change(const std::string& difference) {
   if (difference.starts_with("SOLVER.IMS_PER_BATCH")) {
@@ -34,12 +45,16 @@ bool may_change(const std::string& difference) {
 
 Config load_resumed_config(const TrainArguments& arguments) {
   if (!arguments.output.empty()) {
-    throw Error("--resume and --output do not go together", "a run continues in its own folder", Error::Kind::kUsage);
+    throw Error("--resume and --output do not go together", "a run continues in its own folder",
+                Error::Kind::kUsage);
   }
   const std::filesystem::path stored_file = std::filesystem::path(arguments.resume) / "config.yaml";
   const Config stored = load_config(stored_file);
-  Config config = load_recipe({.file = arguments.config.empty() ? stored_file.string() : arguments.config,
-                               .overrides = arguments.overrides, .output = arguments.resume, .data = arguments.data});
+  Config config =
+      load_recipe({.file = arguments.config.empty() ? stored_file.string() : arguments.config,
+                   .overrides = arguments.overrides,
+                   .output = arguments.resume,
+                   .data = arguments.data});
   if (config.seed < 0) {
     config.seed = stored.seed;  // drawn when the run began
   }
@@ -47,7 +62,8 @@ Config load_resumed_config(const TrainArguments& arguments) {
     if (!may_change(difference)) {
       throw Error("a run cannot be resumed with another " + difference,
                   "leave it as it was, or start a new run from these weights with --init",
-                  Error::Kind::kUsage).add_where(arguments.resume);
+                  Error::Kind::kUsage)
+          .add_where(arguments.resume);
     }
     if (!difference.starts_with("OUTPUT_DIR")) {
       log::info("changed on resume: {}", difference);

@@ -1,9 +1,9 @@
 #include "detforge/cli/threads.h"
 
+#include <sched.h>
 #include <thread>
 
 #include <ATen/Parallel.h>
-#include <sched.h>
 
 #include "detforge/core/log.h"
 
@@ -12,8 +12,9 @@ namespace detforge {
 int usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set)
-                                                        : static_cast<int>(std::thread::hardware_concurrency());
+  return ::sched_getaffinity(0, sizeof(set), &set) == 0
+             ? CPU_COUNT(&set)
+             : static_cast<int>(std::thread::hardware_concurrency());
 }
 
 int configure_threads(int requested) {

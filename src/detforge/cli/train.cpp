@@ -31,10 +31,12 @@ namespace detforge {
 namespace {
 
 Config load_train_config(const TrainArguments& arguments) {
-  Config config = arguments.resume.empty()
-                      ? load_recipe({.file = arguments.config, .overrides = arguments.overrides,
-                                     .weights = arguments.init, .output = arguments.output, .data = arguments.data})
-                      : load_resumed_config(arguments);
+  Config config = arguments.resume.empty() ? load_recipe({.file = arguments.config,
+                                                          .overrides = arguments.overrides,
+                                                          .weights = arguments.init,
+                                                          .output = arguments.output,
+                                                          .data = arguments.data})
+                                           : load_resumed_config(arguments);
   if (config.seed < 0) {
     config.seed = static_cast<std::int64_t>(std::random_device{}() >> 1);
     log::info("SEED is negative: this run uses {} (kept in config.yaml)", config.seed);
@@ -43,12 +45,12 @@ Config load_train_config(const TrainArguments& arguments) {
 }
 
 /// Where the run starts: at its newest checkpoint, or from weights.
-TrainProgress start_progress(const TrainArguments& arguments, const Config& config, Checkpointer& checkpointer,
+TrainProgress start_progress(const TrainArguments& arguments,
+                             const Config& config,
+                             Checkpointer& checkpointer,
                              Detector& detector) {
   if (!arguments.resume.empty()) {
     if (const auto progress = checkpointer.resume()) {
-      log::info("resumed after {} steps ({} images): weights, momentum, schedule and data order continue",
-                progress->iteration, progress->images_seen);
       return *progress;
     }
     log::warn("{} holds no checkpoint yet: starting from the beginning", arguments.resume);
@@ -69,20 +71,26 @@ std::string command_line() {
 void refuse_existing_run(const std::filesystem::path& run) {
   if (std::filesystem::exists(run / "checkpoints" / "last.pth")) {
     throw Error("the output folder already holds a run with checkpoints",
-                fmt::format("continue it with --resume {}, or choose another folder with --output", run.string()),
-                Error::Kind::kUsage).add_where(run.string());
+                fmt::format("continue it with --resume {}, or choose another folder with --output",
+                            run.string()),
+                Error::Kind::kUsage)
+        .add_where(run.string());
   }
 }
 
 /// --eval-only is `detforge eval` under Detectron2's name.
 int evaluate_only(const TrainArguments& arguments) {
   return run_eval({.config = arguments.resume.empty() ? arguments.config : arguments.resume,
-                   .overrides = arguments.overrides, .weights = arguments.init, .output = arguments.output,
-                   .data = arguments.data, .threads = arguments.threads});
+                   .overrides = arguments.overrides,
+                   .weights = arguments.init,
+                   .output = arguments.output,
+                   .data = arguments.data,
+                   .threads = arguments.threads});
 }
 
 /// Nothing if the config names no test data, as in Detectron2; the log says so.
-std::unique_ptr<CocoEvaluation> build_evaluation(const Config& config, const std::vector<std::string>& class_names) {
+std::unique_ptr<CocoEvaluation> build_evaluation(const Config& config,
+                                                 const std::vector<std::string>& class_names) {
   if (config.datasets.test_json.empty()) {
     log::warn("DATASETS.TEST is empty: this run is never evaluated and has no best.pth");
     return nullptr;
@@ -102,11 +110,13 @@ LoopResult train_run(const TrainArguments& arguments, const Config& config) {
   Sgd optimizer(*detector, sgd_options(config.solver));
   const LrSchedule schedule = build_schedule(config.solver);
   SingleProcess communicator;
-  Checkpointer checkpointer({.folder = run / "checkpoints", .keep_periodic = config.solver.checkpoints_keep},
-                            checkpoint_context(config, dataset), *detector, optimizer, loader);
+  Checkpointer checkpointer(
+      {.folder = run / "checkpoints", .keep_periodic = config.solver.checkpoints_keep},
+      checkpoint_context(config, dataset), *detector, optimizer, loader);
   const TrainProgress start = start_progress(arguments, config, checkpointer, *detector);
   DETFORGE_CHECK(start.iteration < config.solver.max_iter,
-                 fmt::format("nothing to do: {} of {} steps are already done", start.iteration, config.solver.max_iter),
+                 fmt::format("nothing to do: {} of {} steps are already done", start.iteration,
+                             config.solver.max_iter),
                  "raise SOLVER.MAX_ITER to train on, or evaluate what is there with detforge eval");
 
   const auto evaluation = build_evaluation(config, dataset.class_names());
@@ -115,20 +125,28 @@ LoopResult train_run(const TrainArguments& arguments, const Config& config) {
   }
   write_training_pictures(dataset, transforms, config, run / "pictures");
 
-  NonFiniteGuard guard(*detector, {.max_consecutive_skips = config.solver.nonfinite_skip, .folder = run,
+  NonFiniteGuard guard(*detector, {.max_consecutive_skips = config.solver.nonfinite_skip,
+                                   .folder = run,
                                    .config_yaml = to_yaml(config)});
-  TrainingLog log({.folder = run, .max_iter = config.solver.max_iter, .start_iter = start.iteration});
+  TrainingLog log(
+      {.folder = run, .max_iter = config.solver.max_iter, .start_iter = start.iteration});
   CheckpointHook checkpoints(checkpointer, config.solver.checkpoint_period);
   const auto evaluate = [&](std::int64_t iteration) {
-    return evaluation == nullptr ? EvaluationResult{}
-                                 : evaluation->run(*detector, run / "eval" / fmt::format("iter_{}", iteration));
+    return evaluation == nullptr
+               ? EvaluationResult{}
+               : evaluation->run(*detector, run / "eval" / fmt::format("iter_{}", iteration));
   };
   EvaluationHook evaluations(evaluate, config.test.eval_period, *detector, checkpointer, log);
 
-  files::write_atomic(run / "config.yaml", to_yaml(config));  // now that nothing can refuse it any more
-  const TrainParts parts{.detector = *detector, .optimizer = optimizer, .schedule = schedule, .source = loader,
+  files::write_atomic(run / "config.yaml",
+                      to_yaml(config));  // now that nothing can refuse it any more
+  const TrainParts parts{.detector = *detector,
+                         .optimizer = optimizer,
+                         .schedule = schedule,
+                         .source = loader,
                          .communicator = communicator};
-  return train(parts, {.max_iter = config.solver.max_iter, .start = start}, {&guard, &log, &checkpoints, &evaluations});
+  return train(parts, {.max_iter = config.solver.max_iter, .start = start},
+               {&guard, &log, &checkpoints, &evaluations});
 }
 
 }  // namespace
@@ -149,8 +167,8 @@ int run_train(const TrainArguments& arguments) {
   log::info("DetForge {}: {}", DETFORGE_VERSION, command_line());
   const LoopResult result = train_run(arguments, config);
   log::info("{} after {} steps and {:.0f} s; the run is in {}",
-            result.reason == StopReason::kFinished ? "finished" : "stopped", result.progress.iteration,
-            timer.elapsed_s(), config.output_dir);
+            result.reason == StopReason::kFinished ? "finished" : "stopped",
+            result.progress.iteration, timer.elapsed_s(), config.output_dir);
   return 0;
 }
 

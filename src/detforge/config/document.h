@@ -21,7 +21,8 @@ struct Entry {
 /// `_BASE_`.
 std::vector<Entry> read_entries(const std::filesystem::path& file);
 
-/// As read_entries for a config without `_BASE_` that is not in a file of its own; `name` is for messages.
+/// As read_entries for a config without `_BASE_` that is not in a file of its own; `name` is for
+/// messages.
 std::vector<Entry> entries_of_text(const std::string& text, const std::filesystem::path& name);
 
 /// KEY VALUE KEY VALUE ...; KEY=VALUE is accepted too. Throws Error (usage) if a value is missing.

@@ -56,8 +56,8 @@ struct Candidate {
   std::string_view name;
 };
 
-/// 0: the same but for case and spaces. Up to 1: the right name in another section. Else edits to make;
-/// the small share of `whole` prefers the nearer section among equal last parts.
+/// 0: the same but for case and spaces. Up to 1: the right name in another section. Else edits to
+/// make; the small share of `whole` prefers the nearer section among equal last parts.
 double distance(std::string_view unknown, std::string_view known) {
   const double whole = edit_distance(unknown, known);
   const double last = edit_distance(last_part(unknown), last_part(known));

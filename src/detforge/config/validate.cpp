@@ -126,10 +126,11 @@ void check_resnet(const ModelConfig& model, const Checker& check) {
 }
 
 void check_dilation(const ModelConfig& model, const Checker& check) {
-  check.require(model.resnets.res5_dilation == 1 || model.fpn.in_features.empty(),
-                {"MODEL.RESNETS.RES5_DILATION", "MODEL.FPN.IN_FEATURES"},
-                "MODEL.RESNETS.RES5_DILATION 2 keeps res5 at res4's size, which a feature pyramid cannot use",
-                "set MODEL.RESNETS.RES5_DILATION 1");
+  check.require(
+      model.resnets.res5_dilation == 1 || model.fpn.in_features.empty(),
+      {"MODEL.RESNETS.RES5_DILATION", "MODEL.FPN.IN_FEATURES"},
+      "MODEL.RESNETS.RES5_DILATION 2 keeps res5 at res4's size, which a feature pyramid cannot use",
+      "set MODEL.RESNETS.RES5_DILATION 1");
 }
 
 void check_heads(const ModelConfig& model, const Checker& check) {
@@ -189,9 +190,12 @@ void check_solver(const SolverConfig& solver, const ModelConfig& model, const Ch
                 "exchange them, or set BASE_LR_END 0");
   check.require(!solver.nesterov || solver.momentum > 0, {"SOLVER.NESTEROV", "SOLVER.MOMENTUM"},
                 "SOLVER.NESTEROV needs a SOLVER.MOMENTUM above 0", "set SOLVER.MOMENTUM 0.9");
-  const bool has_bn = model.resnets.norm == "BN" || model.fpn.norm == "BN" || model.roi_box_head.norm == "BN";
-  check.require(!has_bn || solver.nonfinite_skip == 0, {"SOLVER.NONFINITE_SKIP", "MODEL.RESNETS.NORM"},
-                "SOLVER.NONFINITE_SKIP cannot be used with BN: a step that is skipped has already changed the running "
+  const bool has_bn =
+      model.resnets.norm == "BN" || model.fpn.norm == "BN" || model.roi_box_head.norm == "BN";
+  check.require(!has_bn || solver.nonfinite_skip == 0,
+                {"SOLVER.NONFINITE_SKIP", "MODEL.RESNETS.NORM"},
+                "SOLVER.NONFINITE_SKIP cannot be used with BN: a step that is skipped has already "
+                "changed the running "
                 "statistics",
                 "use GN or FrozenBN, or set SOLVER.NONFINITE_SKIP 0");
 }

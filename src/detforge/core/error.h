@@ -9,8 +9,8 @@ namespace detforge {
 /// The one exception type: what happened, where in the user's terms, and what to try next.
 ///   throw Error("bbox has width -3", "give width and height, not the second corner")
 ///       .add_where("annotation 412, image 77").add_where("instances_train.json");
-/// what() prints `bbox has width -3 | where: instances_train.json, annotation 412, image 77 | fix: ...`.
-/// Outer layers add context with add_where(); the outermost is printed first.
+/// what() prints `bbox has width -3 | where: instances_train.json, annotation 412, image 77 | fix:
+/// ...`. Outer layers add context with add_where(); the outermost is printed first.
 class Error : public std::runtime_error {
  public:
   /// Errors of kUsage (command line, config) end the program with 2, all others with 1.
@@ -38,10 +38,11 @@ class Error : public std::runtime_error {
 
 }  // namespace detforge
 
-/// For everything that input can cause. `what` and `fix` are evaluated only when the condition fails.
-#define DETFORGE_CHECK(condition, what, fix)                                \
-  do {                                                                      \
-    if (!(condition)) {                                                     \
-      throw ::detforge::Error((what), (fix)).at(__FILE__, __LINE__);        \
-    }                                                                       \
+/// For everything that input can cause. `what` and `fix` are evaluated only when the condition
+/// fails.
+#define DETFORGE_CHECK(condition, what, fix)                         \
+  do {                                                               \
+    if (!(condition)) {                                              \
+      throw ::detforge::Error((what), (fix)).at(__FILE__, __LINE__); \
+    }                                                                \
   } while (false)

@@ -2,13 +2,12 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <fstream>
 #include <iterator>
-#include <system_error>
-
-#include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 
 #include "detforge/core/error.h"
@@ -18,14 +17,17 @@ namespace {
 
 constexpr std::string_view kTemporaryMark = ".detforge-tmp-";
 
-[[noreturn]] void fail(const std::string& action, const std::filesystem::path& path, int error_number) {
+[[noreturn]] void fail(const std::string& action,
+                       const std::filesystem::path& path,
+                       int error_number) {
   std::string fix = "check the path and its permissions";
   if (error_number == ENOSPC || error_number == EDQUOT) {
     fix = "free space on that disk or choose another output folder";
   } else if (error_number == ENOENT) {
     fix = "check the path: the file or its folder does not exist";
   }
-  throw Error("cannot " + action + ": " + std::strerror(error_number), fix).add_where(path.string());
+  throw Error("cannot " + action + ": " + std::strerror(error_number), fix)
+      .add_where(path.string());
 }
 
 void sync_path(const std::filesystem::path& path, int flags) {
@@ -81,7 +83,8 @@ void write_all(const std::filesystem::path& path, std::string_view content) {
 std::string read(const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) {
-    fail("read", path, error ? error.value() : (std::filesystem::is_directory(path) ? EISDIR : ENOENT));
+    fail("read", path,
+         error ? error.value() : (std::filesystem::is_directory(path) ? EISDIR : ENOENT));
   }
   std::ifstream stream(path, std::ios::binary);
   if (!stream) {
@@ -98,7 +101,8 @@ std::string read(const std::filesystem::path& path) {
 }
 
 void write_atomic(const std::filesystem::path& path, std::string_view content) {
-  write_atomic(path, [&](const std::filesystem::path& temporary) { write_all(temporary, content); });
+  write_atomic(path,
+               [&](const std::filesystem::path& temporary) { write_all(temporary, content); });
 }
 
 void write_atomic(const std::filesystem::path& path,
@@ -164,8 +168,10 @@ Lock::Lock(const std::filesystem::path& path) {
     char holder[32] = {};
     const ssize_t length = ::read(descriptor_, holder, sizeof(holder) - 1);
     ::close(descriptor_);
-    throw Error("in use by another run" + (length > 0 ? " (process " + std::string(holder) + ")" : ""),
-                "wait for it, stop it, or choose another output folder").add_where(path.string());
+    throw Error(
+        "in use by another run" + (length > 0 ? " (process " + std::string(holder) + ")" : ""),
+        "wait for it, stop it, or choose another output folder")
+        .add_where(path.string());
   }
   const std::string own = std::to_string(::getpid());
   if (::ftruncate(descriptor_, 0) != 0 ||
@@ -176,6 +182,8 @@ Lock::Lock(const std::filesystem::path& path) {
   }
 }
 
-Lock::~Lock() { ::close(descriptor_); }
+Lock::~Lock() {
+  ::close(descriptor_);
+}
 
 }  // namespace detforge::files

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-/// Every file that DetForge writes goes through here, so that a file is there completely or not at all:
-/// written under a temporary name in the same folder, fsync, rename, fsync of the folder.
-/// All functions throw Error naming the path and the system's reason.
+/// Every file that DetForge writes goes through here, so that a file is there completely or not at
+/// all: written under a temporary name in the same folder, fsync, rename, fsync of the folder. All
+/// functions throw Error naming the path and the system's reason.
 namespace detforge::files {
 
 /// The whole content. Throws if it is not a readable regular file.
@@ -23,8 +23,8 @@ void write_atomic(const std::filesystem::path& path, std::string_view content);
 void write_atomic(const std::filesystem::path& path,
                   const std::function<void(const std::filesystem::path& temporary)>& write);
 
-/// Appends one line and flushes it to the system (not fsync): for metrics.jsonl. A torn last line can
-/// only be left by a crash of the machine; readers must skip it.
+/// Appends one line and flushes it to the system (not fsync): for metrics.jsonl. A torn last line
+/// can only be left by a crash of the machine; readers must skip it.
 void append_line(const std::filesystem::path& path, std::string_view line);
 
 /// Removes temporaries that a killed process left in `folder`; returns how many.

@@ -100,7 +100,8 @@ double one_repeat(Kernel kernel, int threads, double seconds) {
         flops += kernel(&sink);
       }
       // Adding a value derived from the sink keeps the compiler from dropping the loop.
-      rate[static_cast<std::size_t>(t)] = flops / timer.elapsed_s() + (sink == 12345.0f ? 1.0 : 0.0);
+      rate[static_cast<std::size_t>(t)] =
+          flops / timer.elapsed_s() + (sink == 12345.0f ? 1.0 : 0.0);
     });
   }
   for (auto& worker : workers) {
@@ -124,6 +125,8 @@ double measure_fma_peak_gflops(int threads, double seconds) {
   return best;
 }
 
-const char* fma_peak_instruction_set() { return choose().name; }
+const char* fma_peak_instruction_set() {
+  return choose().name;
+}
 
 }  // namespace detforge

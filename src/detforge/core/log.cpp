@@ -26,17 +26,23 @@ spdlog::logger& logger() {
 
 spdlog::level::level_enum to_spdlog(Level level) {
   switch (level) {
-    case Level::kDebug: return spdlog::level::debug;
-    case Level::kInfo: return spdlog::level::info;
-    case Level::kWarn: return spdlog::level::warn;
-    case Level::kError: return spdlog::level::err;
+    case Level::kDebug:
+      return spdlog::level::debug;
+    case Level::kInfo:
+      return spdlog::level::info;
+    case Level::kWarn:
+      return spdlog::level::warn;
+    case Level::kError:
+      return spdlog::level::err;
   }
   return spdlog::level::info;
 }
 
 }  // namespace
 
-void set_level(Level level) { logger().set_level(to_spdlog(level)); }
+void set_level(Level level) {
+  logger().set_level(to_spdlog(level));
+}
 
 void add_file(const std::string& path) {
   static std::mutex mutex;
@@ -47,7 +53,8 @@ void add_file(const std::string& path) {
     logger().sinks().push_back(std::move(sink));
   } catch (const spdlog::spdlog_ex& e) {
     throw Error(std::string("cannot open the log file: ") + e.what(),
-                "check that the folder exists and is writable").add_where(path);
+                "check that the folder exists and is writable")
+        .add_where(path);
   }
 }
 

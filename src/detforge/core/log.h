@@ -13,7 +13,8 @@ namespace detforge::log {
 enum class Level { kDebug, kInfo, kWarn, kError };
 
 void set_level(Level level);
-/// Appends every later line to `path` (the run folder's log.txt). Throws Error if it cannot be opened.
+/// Appends every later line to `path` (the run folder's log.txt). Throws Error if it cannot be
+/// opened.
 void add_file(const std::string& path);
 void write(Level level, std::string_view text);
 

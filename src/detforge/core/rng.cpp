@@ -22,12 +22,17 @@ std::uint64_t mix64(std::uint64_t a, std::uint64_t b) {
 Rng::Rng(std::uint64_t seed, RngPurpose purpose, std::uint64_t a, std::uint64_t b)
     : key_(mix64(mix64(mix64(seed, static_cast<std::uint64_t>(purpose)), a), b)) {}
 
-std::uint64_t Rng::next_u64() { return finalise(key_ + ++counter_ * kGolden); }
+std::uint64_t Rng::next_u64() {
+  return finalise(key_ + ++counter_ * kGolden);
+}
 
-double Rng::uniform() { return static_cast<double>(next_u64() >> 11) * 0x1.0p-53; }
+double Rng::uniform() {
+  return static_cast<double>(next_u64() >> 11) * 0x1.0p-53;
+}
 
 std::uint64_t Rng::below(std::uint64_t n) {
-  const std::uint64_t limit = UINT64_MAX - UINT64_MAX % n;  // values above it would favour small results
+  const std::uint64_t limit =
+      UINT64_MAX - UINT64_MAX % n;  // values above it would favour small results
   std::uint64_t x = next_u64();
   while (x >= limit) {
     x = next_u64();

@@ -7,19 +7,26 @@
 
 namespace detforge {
 
-/// What a random number is for. Streams of different purposes are independent, so adding a draw to one
-/// never shifts another. Values are stored in no file, but changing them changes every run's result.
+/// What a random number is for. Streams of different purposes are independent, so adding a draw to
+/// one never shifts another. Values are stored in no file, but changing them changes every run's
+/// result.
 enum class RngPurpose : std::uint64_t {
-  kShuffle = 1, kAugment = 2, kAnchorSampling = 3, kRoiSampling = 4, kInit = 5, kRepeatFactor = 6,
-  kShapes = 7, kTest = 8,
+  kShuffle = 1,
+  kAugment = 2,
+  kAnchorSampling = 3,
+  kRoiSampling = 4,
+  kInit = 5,
+  kRepeatFactor = 6,
+  kShapes = 7,
+  kTest = 8,
 };
 
 /// Mixes two 64-bit words into one (SplitMix64 finaliser, Steele et al., OOPSLA 2014).
 std::uint64_t mix64(std::uint64_t a, std::uint64_t b);
 
-/// A counter-based generator: draw i of the stream (seed, purpose, a, b) is a pure function of those
-/// numbers and i. State is one counter; nothing is shared, so it is safe to make one per sample in any
-/// thread, and results do not depend on the number of threads. Not for cryptography.
+/// A counter-based generator: draw i of the stream (seed, purpose, a, b) is a pure function of
+/// those numbers and i. State is one counter; nothing is shared, so it is safe to make one per
+/// sample in any thread, and results do not depend on the number of threads. Not for cryptography.
 ///   Rng rng(seed, RngPurpose::kAugment, epoch, sample_index);
 ///   bool flip = rng.uniform() < 0.5;
 class Rng {

@@ -10,7 +10,7 @@ namespace detforge {
 /// What make_shapes() draws.
 struct ShapesOptions {
   std::filesystem::path output;     ///< folder; made if missing
-  std::int64_t train_images = 600;  ///< pictures in train/
+  std::int64_t train_images = 1200;  ///< pictures in train/
   std::int64_t val_images = 100;    ///< pictures in val/
   ImageSize size = {160, 240};      ///< of every picture
   std::int64_t max_objects = 6;     ///< each picture has 1 to this many

@@ -8,8 +8,9 @@
 
 namespace detforge {
 
-/// The only way ranks talk to each other. World size 1 is not special: its operations return their input.
-/// Every rank must make the same calls in the same order; which calls must never depend on data.
+/// The only way ranks talk to each other. World size 1 is not special: its operations return their
+/// input. Every rank must make the same calls in the same order; which calls must never depend on
+/// data.
 class Communicator {
  public:
   virtual ~Communicator() = default;

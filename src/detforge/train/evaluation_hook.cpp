@@ -33,7 +33,8 @@ void EvaluationHook::after_step(const StepReport& report) {
     if (report.last) {
       throw;  // the weights are safe: the checkpoint hook came before
     }
-    log::error("EVALUATION FAILED after {} steps; training goes on: {}", report.progress.iteration, error.what());
+    log::error("EVALUATION FAILED after {} steps; training goes on: {}", report.progress.iteration,
+               error.what());
     return;
   }
   detector_.train();

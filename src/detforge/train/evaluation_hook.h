@@ -20,9 +20,9 @@ struct EvaluationResult {
       values;  ///< for metrics.jsonl and TensorBoard: bbox/AP, ...
 };
 
-/// Evaluates every `period` steps (0: not between) and after the last one unless a signal ended the run.
-/// The detector is in eval mode during `evaluate` and in training mode after it. What `evaluate` throws
-/// ends the run only after the last step; before, it is an error in the log.
+/// Evaluates every `period` steps (0: not between) and after the last one unless a signal ended the
+/// run. The detector is in eval mode during `evaluate` and in training mode after it. What
+/// `evaluate` throws ends the run only after the last step; before, it is an error in the log.
 class EvaluationHook : public Hook {
  public:
   using Evaluate =
