@@ -73,7 +73,7 @@ def main():
     torch.manual_seed(1)
     generator = torch.Generator().manual_seed(1)
     model = make_model()
-    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=1e-4, momentum=0.9,
+    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.0, momentum=0.9,
                                 weight_decay=1e-4)
     images, targets = make_batch(args, height, width, generator)
     seconds = []
