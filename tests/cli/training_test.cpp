@@ -230,6 +230,7 @@ TEST_F(TrainingCli, NewRunDoesNotOverwriteAnOldOneAndNothingToDoIsNoSuccess) {
   const ProgramResult done = run({"train", "--resume", "run"});
   EXPECT_EQ(done.exit_code, 1);
   EXPECT_NE(done.err.find("nothing to do"), std::string::npos) << done.err;
+  EXPECT_NE(files::read(folder_ / "run" / "log.txt").find("nothing to do"), std::string::npos);
 }
 
 TEST_F(TrainingCli, ResumeTakesALongerScheduleAndRefusesAnotherModel) {

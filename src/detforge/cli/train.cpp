@@ -165,7 +165,13 @@ int run_train(const TrainArguments& arguments) {
   }
   log::add_file((run / "log.txt").string());
   log::info("DetForge {}: {}", DETFORGE_VERSION, command_line());
-  const LoopResult result = train_run(arguments, config);
+  LoopResult result;
+  try {
+    result = train_run(arguments, config);
+  } catch (const std::exception& error) {
+    log::write_to_files(log::Level::kError, error.what());  // main prints it
+    throw;
+  }
   log::info("{} after {} steps and {:.0f} s; the run is in {}",
             result.reason == StopReason::kFinished ? "finished" : "stopped",
             result.progress.iteration, timer.elapsed_s(), config.output_dir);

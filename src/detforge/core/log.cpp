@@ -62,4 +62,14 @@ void write(Level level, std::string_view text) {
   logger().log(to_spdlog(level), fmt::string_view(text.data(), text.size()));
 }
 
+void write_to_files(Level level, std::string_view text) {
+  const spdlog::details::log_msg message("detforge", to_spdlog(level),
+                                         spdlog::string_view_t(text.data(), text.size()));
+  const auto& sinks = logger().sinks();
+  for (std::size_t i = 1; i < sinks.size(); ++i) {  // the first is stderr
+    sinks[i]->log(message);
+    sinks[i]->flush();
+  }
+}
+
 }  // namespace detforge::log

@@ -17,6 +17,8 @@ void set_level(Level level);
 /// opened.
 void add_file(const std::string& path);
 void write(Level level, std::string_view text);
+/// Writes to the files of add_file() only: for what the program prints in another form itself.
+void write_to_files(Level level, std::string_view text);
 
 template <typename... Args>
 void debug(fmt::format_string<Args...> format, Args&&... args) {
