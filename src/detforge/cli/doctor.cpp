@@ -40,7 +40,16 @@ void examine_blas(Diagnosis& out) {
   using Config = char* (*)();
   const auto config = reinterpret_cast<Config>(::dlsym(RTLD_DEFAULT, "openblas_get_config"));
   if (config != nullptr) {
-    out.fact("BLAS", config());
+    const std::string text = config();
+    out.fact("BLAS", text);
+#if defined(__x86_64__)
+    if (text.find("Prescott") != std::string::npos && __builtin_cpu_supports("avx2") != 0) {
+      out.warn(
+          "this OpenBLAS does not know the CPU and uses its SSE3 kernels (Prescott): linear layers "
+          "are several "
+          "times slower. Set OPENBLAS_CORETYPE=Haswell in the environment");
+    }
+#endif
   } else if (::dlsym(RTLD_DEFAULT, "mkl_get_max_threads") != nullptr) {
     out.fact("BLAS", "MKL");
   } else {
@@ -121,6 +130,7 @@ void examine_memory(Diagnosis& out) {
 }  // namespace
 
 int run_doctor(const DoctorArguments&) {
+  configure_threads(0);
   Diagnosis diagnosis;
   diagnosis.fact("DetForge", DETFORGE_VERSION);
   examine_system(diagnosis);
