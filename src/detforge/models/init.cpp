@@ -9,20 +9,13 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/core/files.h"
 #include "detforge/core/rng.h"
 
 namespace detforge {
 namespace {
 
 constexpr std::int64_t kBlock = 4096;  // elements per random stream; part of what a seed means
-
-std::uint64_t fnv1a64(std::string_view text) {
-  std::uint64_t hash = 0xCBF29CE484222325ULL;
-  for (const char c : text) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ULL;
-  }
-  return hash;
-}
 
 void uniform_block(float* out, std::int64_t count, double bound, Rng rng) {
   for (std::int64_t i = 0; i < count; ++i) {
@@ -86,7 +79,7 @@ void initialize_weights(torch::nn::Module& root, std::uint64_t seed) {
   const auto initialize = [seed](const std::string& name, torch::nn::Module& module) {
     if (auto* layer = dynamic_cast<Initializable*>(&module)) {
       layer->initialize(
-          mix64(mix64(seed, static_cast<std::uint64_t>(RngPurpose::kInit)), fnv1a64(name)));
+          mix64(mix64(seed, static_cast<std::uint64_t>(RngPurpose::kInit)), files::fnv1a64(name)));
     }
   };
   initialize("", root);

@@ -4,12 +4,12 @@
 #include <cmath>
 #include <limits>
 #include <sstream>
-#include <sys/resource.h>
 #include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "detforge/core/allocator.h"
 #include "detforge/core/error.h"
 #include "detforge/core/files.h"
 #include "detforge/core/log.h"
@@ -62,9 +62,7 @@ double FpsMeter::fps() const {
 }
 
 double peak_rss_mib() {
-  struct rusage usage = {};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024;
+  return static_cast<double>(peak_rss_bytes()) / (1 << 20);
 }
 
 void TrainingLog::Window::add(const std::string& name, double value) {
