@@ -11,7 +11,7 @@
 #include "detforge/core/error.h"
 #include "detforge/data/coco_masks.h"
 #include "detforge/data/json_values.h"
-#include "detforge/data/rle.h"
+#include "detforge/structures/rle.h"
 
 namespace detforge {
 namespace {

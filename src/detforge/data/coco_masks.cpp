@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "detforge/data/rle.h"
+#include "detforge/structures/rle.h"
 
 namespace detforge {
 namespace {

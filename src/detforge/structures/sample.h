@@ -6,23 +6,9 @@
 
 #include "detforge/structures/box.h"
 #include "detforge/structures/image.h"
+#include "detforge/structures/segmentation.h"
 
 namespace detforge {
-
-/// Run lengths of a binary mask in column-major order, the first run of zeros (COCO's RLE,
-/// decoded).
-struct Rle {
-  ImageSize size;
-  std::vector<std::uint32_t> counts;
-};
-
-/// An instance's mask as the annotation gave it: polygons (x0 y0 x1 y1 ... in pixels), or an RLE,
-/// or neither.
-struct Segmentation {
-  std::vector<std::vector<double>> polygons;
-  Rle rle;  ///< used when counts is not empty
-  bool empty() const { return polygons.empty() && rle.counts.empty(); }
-};
 
 /// One annotated object. Transforms and filters treat it as one record, so box, class and mask stay
 /// aligned.

@@ -1,4 +1,4 @@
-#include "detforge/data/rle.h"
+#include "detforge/structures/rle.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

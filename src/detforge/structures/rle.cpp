@@ -1,4 +1,4 @@
-#include "detforge/data/rle.h"
+#include "detforge/structures/rle.h"
 
 #include <algorithm>
 #include <cmath>
