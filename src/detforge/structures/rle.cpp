@@ -2,68 +2,150 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
+#include <cstring>
 
 #include <fmt/format.h>
 
 #include "detforge/core/error.h"
+#include "detforge/structures/rle_builder.h"
 
 namespace detforge {
 namespace {
 
-/// One signed value; moves `at` behind it.
-std::int64_t decode_value(std::string_view text, std::size_t& at) {
-  constexpr int kMaxShift =
-      35;  // runs fit in 32 bits, differences in 33: no valid value needs an eighth group
-  std::int64_t value = 0;
-  for (int shift = 0; at < text.size() && shift <= kMaxShift; shift += 5) {
-    const int character = static_cast<unsigned char>(text[at]);
-    DETFORGE_CHECK(character >= 48 && character < 112,
-                   fmt::format("byte {} of the RLE text is {}, outside 48..111", at, character),
-                   "give counts as pycocotools' encode() writes them");
-    ++at;
-    const int group = character - 48;
-    value |= static_cast<std::int64_t>(group & 0x1F) << shift;
-    if ((group & 0x20) == 0) {
-      return (group & 0x10) != 0 ? value - (std::int64_t{1} << (shift + 5)) : value;
+/// Gives the runs of a mask one after the other, those of length 0 left out.
+class RunReader {
+ public:
+  explicit RunReader(std::span<const std::uint32_t> counts) : counts_(counts) { skip_empty(); }
+  bool done() const { return next_ == counts_.size(); }
+  /// Pixels left of the current run, and whether they are set.
+  std::uint32_t left() const { return counts_[next_] - used_; }
+  bool is_set() const { return next_ % 2 == 1; }
+  void advance(std::uint32_t pixels) {
+    used_ += pixels;
+    if (used_ == counts_[next_]) {
+      used_ = 0;
+      ++next_;
+      skip_empty();
     }
   }
-  throw Error(fmt::format("the RLE text has a value that does not end before byte {}", at),
-              "the counts text was cut or damaged; write it anew")
-      .at(__FILE__, __LINE__);
+
+ private:
+  void skip_empty() {
+    while (!done() && counts_[next_] == 0) {
+      ++next_;
+    }
+  }
+  std::span<const std::uint32_t> counts_;
+  std::size_t next_ = 0;
+  std::uint32_t used_ = 0;
+};
+
+/// Both of one size and checked.
+Rle merge_two(RleView a, RleView b, bool intersect) {
+  RleBuilder merged(a.size);
+  RunReader first(a.counts), second(b.counts);
+  std::uint64_t at = 0;
+  while (!first.done() && !second.done()) {
+    const std::uint32_t pixels = std::min(first.left(), second.left());
+    if (intersect ? first.is_set() && second.is_set() : first.is_set() || second.is_set()) {
+      merged.set(at, at + pixels);
+    }
+    first.advance(pixels);
+    second.advance(pixels);
+    at += pixels;
+  }
+  return merged.take();
+}
+
+void check_bitmap(std::size_t bytes, ImageSize size) {
+  DETFORGE_CHECK(
+      bytes == mask_pixels(size),
+      fmt::format("a bitmap of {} bytes for a mask of {} x {}", bytes, size.height, size.width),
+      "give height * width bytes");
 }
 
 }  // namespace
 
-std::vector<std::uint32_t> decode_rle_counts(std::string_view text) {
-  std::vector<std::uint32_t> counts;
-  for (std::size_t at = 0; at < text.size();) {
-    std::int64_t run = decode_value(text, at);
-    if (counts.size() > 2) {
-      run += counts[counts.size() - 2];
-    }
-    DETFORGE_CHECK(run >= 0 && run <= UINT32_MAX,
-                   fmt::format("run {} of the RLE is {}", counts.size(), run),
-                   "the counts text was cut or damaged; write it anew");
-    counts.push_back(static_cast<std::uint32_t>(run));
-  }
-  return counts;
-}
-
 void check_rle(std::span<const std::uint32_t> counts, ImageSize size) {
-  DETFORGE_CHECK(
-      size.height > 0 && size.width > 0 && size.height <= INT32_MAX && size.width <= INT32_MAX,
-      fmt::format("RLE has size {} x {}", size.height, size.width),
-      "give \"size\": [height, width] of the image");
+  const std::uint64_t pixels = mask_pixels(size);
   std::uint64_t sum = 0;
   for (const std::uint32_t run : counts) {
     sum += run;
   }
-  const auto pixels = static_cast<std::uint64_t>(size.height * size.width);
   DETFORGE_CHECK(sum == pixels,
                  fmt::format("the runs of the RLE sum to {}, its size {} x {} has {} pixels", sum,
                              size.height, size.width, pixels),
                  "size is [height, width]; were the counts cut, or made for another size?");
+}
+
+Rle encode_mask(std::span<const std::uint8_t> row_major, ImageSize size) {
+  check_bitmap(row_major.size(), size);
+  constexpr std::size_t kColumns = 64;  // turned at a time: one cache line of each row
+  const auto height = static_cast<std::size_t>(size.height),
+             width = static_cast<std::size_t>(size.width);
+  std::vector<std::uint8_t> columns(std::min(kColumns, width) * height);
+  RleBuilder builder(size);
+  for (std::size_t left = 0; left < width; left += kColumns) {
+    const std::size_t count = std::min(kColumns, width - left);
+    for (std::size_t y = 0; y < height; ++y) {
+      for (std::size_t x = 0; x < count; ++x) {
+        columns[x * height + y] = row_major[y * width + left + x] != 0 ? 1 : 0;
+      }
+    }
+    const std::uint8_t* const begin = columns.data();
+    const std::uint8_t* const end = begin + count * height;
+    const auto find = [end](const std::uint8_t* from, int value) {
+      const void* found = std::memchr(from, value, static_cast<std::size_t>(end - from));
+      return found == nullptr ? end : static_cast<const std::uint8_t*>(found);
+    };
+    for (const std::uint8_t* at = find(begin, 1); at != end;) {
+      const std::uint8_t* const stop = find(at, 0);
+      builder.set(left * height + static_cast<std::size_t>(at - begin),
+                  left * height + static_cast<std::size_t>(stop - begin));
+      at = find(stop, 1);
+    }
+  }
+  return builder.take();
+}
+
+void decode_mask(RleView mask, std::span<std::uint8_t> row_major) {
+  check_rle(mask.counts, mask.size);
+  check_bitmap(row_major.size(), mask.size);
+  const auto height = static_cast<std::size_t>(mask.size.height),
+             width = static_cast<std::size_t>(mask.size.width);
+  std::fill(row_major.begin(), row_major.end(), std::uint8_t{0});
+  std::size_t x = 0, y = 0;  // of the first pixel of the run
+  for (std::size_t i = 0; i < mask.counts.size(); ++i) {
+    for (std::size_t left = mask.counts[i]; left > 0;) {
+      const std::size_t in_column = std::min(left, height - y);
+      for (std::size_t row = y; i % 2 == 1 && row < y + in_column; ++row) {
+        row_major[row * width + x] = 1;
+      }
+      left -= in_column;
+      y += in_column;
+      if (y == height) {
+        y = 0;
+        ++x;
+      }
+    }
+  }
+}
+
+Rle merge_masks(std::span<const RleView> masks, bool intersect) {
+  DETFORGE_CHECK(!masks.empty(), "there are no masks to merge", "give at least one");
+  for (const RleView& mask : masks) {
+    check_rle(mask.counts, mask.size);
+    DETFORGE_CHECK(
+        mask.size == masks[0].size,
+        fmt::format("masks of {} x {} and {} x {} cannot be merged", masks[0].size.height,
+                    masks[0].size.width, mask.size.height, mask.size.width),
+        "give masks of one image");
+  }
+  Rle merged{masks[0].size, {masks[0].counts.begin(), masks[0].counts.end()}};
+  for (const RleView& mask : masks.subspan(1)) {
+    merged = merge_two(merged, mask, intersect);
+  }
+  return merged;
 }
 
 std::int64_t rle_area(std::span<const std::uint32_t> counts) {
