@@ -53,6 +53,22 @@ TEST(HelpCli, OfEverySubcommandIsTheGoldenTextWithExamples) {
   }
 }
 
+#if defined(__x86_64__)
+TEST(DoctorCli, FindsFittingBlasKernelsAndWarnsAboutUnfittingOnesThatTheUserChose) {
+  DETFORGE_REQUIRE_PROGRAM();
+  if (__builtin_cpu_supports("avx2") == 0) {
+    GTEST_SKIP() << "the CPU has no AVX2: the oldest kernels may be right";
+  }
+  const std::string warning = "OpenBLAS uses its SSE3 kernels";
+  EXPECT_THAT(detforge({"doctor"}).out, Not(HasSubstr(warning)));
+  const ProgramResult chosen = run_program(test::program_path(), {"doctor"}, fs::current_path(),
+                                           {"OPENBLAS_CORETYPE=Prescott"});
+  if (chosen.out.find("OpenBLAS") != std::string::npos) {
+    EXPECT_THAT(chosen.out, HasSubstr(warning));
+  }
+}
+#endif
+
 TEST(FrontCli, PrintsItsVersion) {
   DETFORGE_REQUIRE_PROGRAM();
   const ProgramResult result = detforge({"--version"});

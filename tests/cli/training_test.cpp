@@ -133,12 +133,12 @@ class TrainingCli : public testing::Test {
 TEST_F(TrainingCli, ResumedRunEqualsUninterruptedRunByteForByteForAnyLoaderThreads) {
   std::string expected;
   for (const std::string threads : {"1", "2", "4"}) {
-    const Words words{"SOLVER.MAX_ITER",        "12",   "SOLVER.CHECKPOINT_PERIOD", "6",
+    const Words words{"SOLVER.MAX_ITER",        "40",   "SOLVER.CHECKPOINT_PERIOD", "20",
                       "DATALOADER.NUM_WORKERS", threads};
     ProgramResult result = run(train_words("straight" + threads, words));
     ASSERT_EQ(result.exit_code, 0) << result.err;
 
-    // Killed at some moment after the first checkpoint, then continued.
+    // Killed at some moment after step 20, then continued to 40.
     const pid_t child = start(train_words("broken" + threads, words));
     wait_until(child, [&] { return fs::exists(checkpoint("broken" + threads)); });
     kill_hard(child);

@@ -45,9 +45,9 @@ void examine_blas(Diagnosis& out) {
 #if defined(__x86_64__)
     if (text.find("Prescott") != std::string::npos && __builtin_cpu_supports("avx2") != 0) {
       out.warn(
-          "this OpenBLAS does not know the CPU and uses its SSE3 kernels (Prescott): linear layers "
-          "are several "
-          "times slower. Set OPENBLAS_CORETYPE=Haswell in the environment");
+          "OpenBLAS uses its SSE3 kernels (Prescott): linear layers are several times slower. "
+          "Unset "
+          "OPENBLAS_CORETYPE, or set it to Haswell");
     }
 #endif
   } else if (::dlsym(RTLD_DEFAULT, "mkl_get_max_threads") != nullptr) {

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <unistd.h>
 
+#include "detforge/cli/blas_kernels.h"
 #include "detforge/cli/commands.h"
 #include "detforge/cli/report_errors.h"
 #include "detforge/core/error.h"
@@ -21,6 +22,7 @@ int exec_engine(char** argv) {
   // threads do), spinning made a training step 4 to 10 times slower. libgomp reads this when it is
   // loaded; the user's own setting wins.
   ::setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
+  choose_blas_kernels();
   const auto engine =
       std::filesystem::read_symlink("/proc/self/exe").parent_path() / "detforge-engine";
   ::execv(engine.c_str(), argv);
