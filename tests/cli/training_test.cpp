@@ -172,8 +172,7 @@ TEST_F(TrainingCli, KilledAtRandomMomentsItAlwaysResumes) {
     child = start({"train", "--resume", "run"});
     wait_until(child,
                [&] { return fs::last_write_time(checkpoint("run")) > before; });  // it goes on
-    EXPECT_NE(files::read(folder_ / "err").find("resumed from"), std::string::npos)
-        << "kill " << i;
+    EXPECT_NE(files::read(folder_ / "err").find("resumed from"), std::string::npos) << "kill " << i;
   }
   kill_hard(child);
   for (const auto& entry : fs::directory_iterator(folder_ / "run" / "checkpoints")) {
@@ -193,6 +192,24 @@ TEST_F(TrainingCli, SigtermSavesAndExitsCleanlyAndTheFolderIsLockedMeanwhile) {
   ::waitpid(child, &status, 0);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   EXPECT_NE(files::read(folder_ / "run" / "log.txt").find("stopped"), std::string::npos);
+}
+
+TEST_F(TrainingCli, SigtermDuringAnEvaluationGivesItUpAndStopsCleanly) {
+  const ProgramResult made =
+      run({"make-shapes", "many", "--train", "4", "--val", "400", "--size", "96x96"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  const pid_t child = start(train_words(
+      "run", {"SOLVER.MAX_ITER", "100000", "TEST.EVAL_PERIOD", "2", "SOLVER.CHECKPOINT_PERIOD", "2",
+              "DATASETS.TEST_JSON", "[many/annotations/instances_val.json]", "DATASETS.TEST_IMAGES",
+              "[many/val]"}));
+  wait_until(child, [&] { return fs::exists(checkpoint("run")); });  // the evaluation comes next
+  ::kill(child, SIGTERM);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  const std::string log = files::read(folder_ / "run" / "log.txt");
+  EXPECT_NE(log.find("given up because of SIGTERM"), std::string::npos) << log;
+  EXPECT_NE(log.find("stopped cleanly after iteration 2"), std::string::npos) << log;
 }
 
 TEST_F(TrainingCli, TrainEvalPredictAndTheFilesTheyLeave) {

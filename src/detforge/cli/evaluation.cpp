@@ -5,11 +5,13 @@
 #include <fmt/format.h>
 
 #include "detforge/cli/build.h"
+#include "detforge/core/error.h"
 #include "detforge/core/files.h"
 #include "detforge/core/log.h"
 #include "detforge/eval/coco_ground_truth.h"
 #include "detforge/eval/coco_report.h"
 #include "detforge/eval/results_json.h"
+#include "detforge/train/signals.h"
 
 namespace detforge {
 namespace {
@@ -40,6 +42,14 @@ void report_unmatched(const CategoryMap& map) {
         "categories of the test data that the model does not know (their objects count as missed): "
         "{}",
         fmt::join(map.only_in_data, ", "));
+  }
+}
+
+/// An evaluation can take an hour, a cluster's grace period is seconds.
+void give_up_on_signal() {
+  if (const char* signal = StopSignals::received()) {
+    throw Error(fmt::format("the evaluation was given up because of {}", signal),
+                "evaluate later with detforge eval");
   }
 }
 
@@ -79,9 +89,11 @@ CocoEvalOptions CocoEvaluation::eval_options() const {
 
 InferenceResult CocoEvaluation::detect(Detector& detector, std::int64_t max_images) const {
   EvalLoader loader(dataset_, transforms_, test_loader_options(config_));
-  InferenceResult result =
-      run_inference(detector, [&] { return loader.next(); }, categories_.id_of_label,
-                    {.total_images = dataset_.size(), .max_images = max_images});
+  InferenceResult result = run_inference(
+      detector, [&] { return loader.next(); }, categories_.id_of_label,
+      {.total_images = dataset_.size(), .max_images = max_images, .progress = [](std::int64_t) {
+         give_up_on_signal();
+       }});
   const auto images = static_cast<double>(result.image_ids.size());
   log::info("{} detections in {:.0f} images, {:.2f} images/s ({:.3f} s/image in the model)",
             result.detections.size(), images, images / result.total_s, result.model_s / images);

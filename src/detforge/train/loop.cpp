@@ -41,7 +41,8 @@ LoopResult train(const TrainParts& parts,
     const double step_s = timer.elapsed_s();
     progress.iteration += 1;
     progress.images_seen += batch.images.count() * parts.communicator.world_size();
-    const bool stopping = signals.received() != nullptr && progress.iteration < options.max_iter;
+    const bool stopping =
+        StopSignals::received() != nullptr && progress.iteration < options.max_iter;
     const StepReport report{.iteration = iteration,
                             .batch = batch,
                             .result = result,
@@ -56,7 +57,7 @@ LoopResult train(const TrainParts& parts,
     }
     if (stopping) {
       log::info("{}: stopped cleanly after iteration {}; continue with --resume",
-                signals.received(), iteration);
+                StopSignals::received(), iteration);
       return {StopReason::kSignal, progress};
     }
   }

@@ -46,10 +46,11 @@ StopSignals::~StopSignals() {
   for (std::size_t i = 0; i < kWatched.size(); ++i) {
     ::sigaction(kWatched[i].number, &g_before[i], nullptr);
   }
+  g_received = 0;
   g_in_use = false;
 }
 
-const char* StopSignals::received() const {
+const char* StopSignals::received() {
   for (const Watched& watched : kWatched) {
     if (watched.number == g_received) {
       return watched.name;

@@ -12,8 +12,9 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  /// The signal that arrived ("SIGTERM" or "SIGINT"), or null.
-  const char* received() const;
+  /// The signal that arrived while one lives ("SIGTERM" or "SIGINT"), or null. Long work between two
+  /// steps (an evaluation) asks this to give up early.
+  static const char* received();
 };
 
 }  // namespace detforge
