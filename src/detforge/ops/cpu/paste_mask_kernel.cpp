@@ -5,35 +5,10 @@
 #include <cstddef>
 #include <vector>
 
+#include "detforge/structures/rle_builder.h"
+
 namespace detforge::cpu {
 namespace {
-
-/// Builds runs from neighbouring pieces of one value.
-class RunWriter {
- public:
-  void add(bool value, std::int64_t pixels) {
-    if (pixels <= 0) {
-      return;
-    }
-    if (value != value_) {
-      counts_.push_back(run_);
-      run_ = 0;
-      value_ = value;
-    }
-    run_ += static_cast<std::uint32_t>(pixels);
-  }
-
-  std::vector<std::uint32_t> finish() {
-    counts_.push_back(run_);
-    counts_.shrink_to_fit();  // hundreds of masks are kept
-    return std::move(counts_);
-  }
-
- private:
-  std::vector<std::uint32_t> counts_;
-  std::uint32_t run_ = 0;
-  bool value_ = false;
-};
 
 /// Where the pixel centres [begin, end) of one axis lie on the grid. Pixel begin + i lies between
 /// the grid's cell centres cell[i] and cell[i] + 1, at `fraction[i]` of the way. Cells are counted
@@ -113,23 +88,17 @@ class MaskPaster {
   }
 
   Rle run() {
-    RunWriter writer;
-    if (x_.count() <= 0 || y_.count() <= 0) {
-      writer.add(false, size_.height * size_.width);
-      return {size_, writer.finish()};
-    }
-    writer.add(false, x_.begin * size_.height);
+    RleBuilder runs(size_);
     for (std::size_t column = 0; column < x_.cell.size(); ++column) {
-      writer.add(false, y_.begin);
-      write_column(column, writer);
-      writer.add(false, size_.height - y_.end);
+      write_column(column, runs);
     }
-    writer.add(false, (size_.width - x_.end) * size_.height);
-    return {size_, writer.finish()};
+    Rle rle = runs.take();
+    rle.counts.shrink_to_fit();  // hundreds of masks are kept
+    return rle;
   }
 
  private:
-  void write_column(std::size_t column, RunWriter& writer) {
+  void write_column(std::size_t column, RleBuilder& runs) {
     const float right = x_.fraction[column];
     const float* grid = grid_.data() + x_.cell[column];
     for (std::size_t row = 0; row < stride_; ++row) {
@@ -139,18 +108,16 @@ class MaskPaster {
     for (const Segment& segment : segments_) {
       const float top = line_[segment.cell] - threshold_;
       const float bottom = line_[segment.cell + 1] - threshold_;
-      if (std::max(top, bottom) < -margin_) {
-        writer.add(false, segment.last - segment.first);
-      } else if (std::min(top, bottom) > margin_) {
-        writer.add(true, segment.last - segment.first);
-      } else {
-        write_crossing(segment, column, writer);
+      if (std::min(top, bottom) > margin_) {
+        set(column, segment.first, segment.last, runs);
+      } else if (!(std::max(top, bottom) < -margin_)) {
+        write_crossing(segment, column, runs);  // NaN as well
       }
     }
   }
 
-  // Neither clearly inside nor clearly outside as a whole (or NaN).
-  void write_crossing(const Segment& segment, std::size_t column, RunWriter& writer) const {
+  // Neither clearly inside nor clearly outside as a whole.
+  void write_crossing(const Segment& segment, std::size_t column, RleBuilder& runs) const {
     const float top = line_[segment.cell] - threshold_;
     const float change = line_[segment.cell + 1] - line_[segment.cell];
     std::int64_t first = segment.first, last = segment.last;
@@ -167,11 +134,24 @@ class MaskPaster {
       first = first_row_above(-margin_);
       last = first_row_above(margin_);
     }
-    writer.add(change < 0, first - segment.first);
-    for (std::int64_t row = first; row < last; ++row) {
-      writer.add(probability(static_cast<std::size_t>(row), column) >= threshold_, 1);
+    if (change < 0) {
+      set(column, segment.first, first, runs);
     }
-    writer.add(change > 0, segment.last - last);
+    for (std::int64_t row = first; row < last; ++row) {
+      if (probability(static_cast<std::size_t>(row), column) >= threshold_) {
+        set(column, row, row + 1, runs);
+      }
+    }
+    if (change > 0) {
+      set(column, last, segment.last, runs);
+    }
+  }
+
+  /// Rows [first, last) of the region's column.
+  void set(std::size_t column, std::int64_t first, std::int64_t last, RleBuilder& runs) const {
+    const std::int64_t top =
+        (x_.begin + static_cast<std::int64_t>(column)) * size_.height + y_.begin;
+    runs.set(static_cast<std::uint64_t>(top + first), static_cast<std::uint64_t>(top + last));
   }
 
   // grid_sample's four products, in its order.
