@@ -6,4 +6,7 @@ cd "$(dirname "$0")/.."
 scripts/setup.sh --tests
 cmake --preset release -DDETFORGE_TESTS=ON -DDETFORGE_BENCHMARKS=ON
 cmake --build --preset release
+# The short fuzzing run: a minute of building the first time, then 30 s. A longer one: scripts/fuzz.sh 600.
+# ctest's fuzz.* entries run the same targets without libFuzzer.
+[ $# -gt 0 ] || scripts/fuzz.sh 10
 ctest --preset release --no-tests=error "$@"

@@ -81,7 +81,8 @@ void order_categories(CocoTables& tables, CheckReport& report) {
   std::unordered_map<std::int64_t, std::string> names;
   std::unordered_map<std::string, std::int64_t> ids;
   for (std::size_t i = 0; i < categories.size(); ++i) {
-    const auto& [id, name] = categories[i];
+    const std::int64_t id = categories[i].id;
+    const std::string& name = categories[i].name;
     const auto example = [&](std::string detail) {
       return CheckExample{
           .index = static_cast<std::int64_t>(i), .id = id, .detail = std::move(detail)};

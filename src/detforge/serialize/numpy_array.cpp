@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
 #include "detforge/core/error.h"

@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include <ATen/ops/empty.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 

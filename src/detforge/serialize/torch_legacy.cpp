@@ -1,6 +1,7 @@
 #include <cstring>
 #include <set>
 
+#include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
 #include "detforge/core/error.h"

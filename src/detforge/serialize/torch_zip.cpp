@@ -1,3 +1,4 @@
+#include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
 #include "detforge/core/error.h"
@@ -18,9 +19,11 @@ std::string archive_prefix(const ZipReader& zip) {
     DETFORGE_CHECK(name.find("/constants.pkl") == std::string::npos,
                    "the file is a TorchScript program, not weights",
                    "save the weights in Python: torch.save(model.state_dict(), 'weights.pth')");
-    const bool is_pickle = name.size() > kPickleName.size() && name.ends_with(kPickleName);
-    if (is_pickle && prefix.empty()) {
-      prefix = name.substr(0, name.size() - kPickleName.size());
+    if (prefix.empty() && name.size() > kPickleName.size()) {
+      const std::size_t length = name.size() - kPickleName.size();
+      if (name.compare(length, std::string::npos, kPickleName) == 0) {
+        prefix = name.substr(0, length);
+      }
     }
   }
   DETFORGE_CHECK(!prefix.empty(), "a zip file without data.pkl: not written by torch.save",
