@@ -68,6 +68,8 @@ struct InspectArguments {
   std::string config;
   std::vector<std::string> overrides;
   HeightWidth size = {800, 1344};
+  std::int64_t batch = 1;
+  std::int64_t objects = 8;  ///< per made-up image
 };
 
 struct BenchArguments {
@@ -76,6 +78,7 @@ struct BenchArguments {
   std::vector<std::string> overrides;
   HeightWidth size = {800, 1344};
   std::int64_t batch = 1;
+  std::int64_t objects = 8;  ///< per made-up image
   std::int64_t iters = 10;
   int threads = 0;
   std::string data;

@@ -19,6 +19,16 @@ void require_config(const std::string& config, const std::string& command) {
   }
 }
 
+void add_positive(CLI::App& app,
+                  const std::string& name,
+                  std::int64_t& out,
+                  const std::string& description) {
+  app.add_option(name, out, description)
+      ->type_name("N")
+      ->check(CLI::PositiveNumber.description(""))
+      ->capture_default_str();
+}
+
 }  // namespace
 
 Declaration declare_config(CLI::App& parent) {
@@ -77,14 +87,18 @@ Declaration declare_inspect(CLI::App& parent) {
   CLI::App* app = add_command(
       parent, "inspect",
       {.usage = "CONFIG [OPTIONS] [KEY VALUE ...]",
-       .description =
-           "Parameters per module, convolution FLOPs and the memory that training will take",
+       .description = "Parameters per module, FLOPs of a training step, and its memory: measured "
+                      "by two steps on "
+                      "made-up images",
        .examples = "  detforge inspect configs/COCO-Detection/faster_rcnn_R_50_FPN_1x.yaml --size "
-                   "800x800"});
+                   "800x800\n"
+                   "  detforge inspect configs/shapes_mask.yaml --size 160x240 --batch 4"});
   auto arguments = std::make_shared<InspectArguments>();
   auto cfg_options = std::make_shared<std::vector<std::string>>();
   app->add_option("config,--config-file", arguments->config, "Recipe")->type_name("FILE");
   add_size(*app, arguments->size, "Image size");
+  add_positive(*app, "--batch", arguments->batch, "Images per step");
+  add_positive(*app, "--objects", arguments->objects, "Objects per made-up image");
   add_cfg_options(*app, *cfg_options);
   return {app, [=](const std::vector<std::string>& words) -> Command {
             InspectArguments result = *arguments;
@@ -112,14 +126,9 @@ Declaration declare_bench(CLI::App& parent) {
   app->add_option("config,--config-file", arguments->config, "Recipe; not needed for ops")
       ->type_name("FILE");
   add_size(*app, arguments->size, "Size of the made-up images");
-  app->add_option("--batch", arguments->batch, "Images per step")
-      ->type_name("N")
-      ->check(CLI::PositiveNumber.description(""))
-      ->capture_default_str();
-  app->add_option("--iters", arguments->iters, "Steps that are timed")
-      ->type_name("N")
-      ->check(CLI::PositiveNumber.description(""))
-      ->capture_default_str();
+  add_positive(*app, "--batch", arguments->batch, "Images per step");
+  add_positive(*app, "--objects", arguments->objects, "Objects per made-up image");
+  add_positive(*app, "--iters", arguments->iters, "Steps that are timed");
   app->add_option("--data", arguments->data, "Folder of the dataset (task data)")->type_name("DIR");
   app->add_option("--json", arguments->json, "File for the figures")->type_name("FILE");
   add_threads(*app, arguments->threads);

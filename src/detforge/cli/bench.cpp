@@ -23,8 +23,6 @@
 namespace detforge {
 namespace {
 
-constexpr std::int64_t kObjects = 8;  // per made-up image, as benchmarks/peers
-
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -100,9 +98,10 @@ int bench_train(const BenchArguments& arguments, int threads) {
   detector->train();
   Sgd optimizer(*detector, sgd_options(config.solver));
   SingleProcess communicator;
-  const auto samples = made_up_samples(arguments.size, arguments.batch, kObjects,
+  const auto samples = made_up_samples(arguments.size, arguments.batch, arguments.objects,
                                        config.model.roi_heads.num_classes);
-  constexpr double kRate = 0;  // random weights with frozen norms would diverge; the step costs the same
+  constexpr double kRate =
+      0;  // random weights with frozen norms would diverge; the step costs the same
   Phases phases;
   double macs = 0;
   measure(arguments.iters, [&](bool measured) {
@@ -137,7 +136,7 @@ int bench_eval(const BenchArguments& arguments, int threads) {
   const auto detector = build_detector(config);
   detector->eval();
   const torch::NoGradGuard no_grad;
-  const Batch batch = collate(made_up_samples(arguments.size, arguments.batch, kObjects,
+  const Batch batch = collate(made_up_samples(arguments.size, arguments.batch, arguments.objects,
                                               config.model.roi_heads.num_classes),
                               collate_options(config));
   std::vector<double> total;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -10,7 +11,9 @@
 #include "detforge/cli/recipe.h"
 #include "detforge/cli/threads.h"
 #include "detforge/core/allocator.h"
+#include "detforge/distributed/single/single_process.h"
 #include "detforge/ops/work_meter.h"
+#include "detforge/train/step.h"
 
 namespace detforge {
 namespace {
@@ -57,6 +60,33 @@ double mib(double bytes) {
   return bytes / (1 << 20);
 }
 
+void print_mib(const std::string& name, double bytes, const std::string& note = {}) {
+  fmt::print("  {:<28} {:>9.0f} MiB{}\n", name, mib(bytes), note);
+}
+
+/// What a training step does and keeps, and the most memory that this process has taken so far.
+struct Trial {
+  double forward_macs = 0, backward_macs = 0, kept_bytes = 0, peak_bytes = 0;
+};
+
+/// Two real steps: from the second on, momentum is there and the allocator has its blocks.
+Trial train_two_steps(Detector& detector, const Config& config, const InspectArguments& arguments) {
+  const auto samples = made_up_samples(arguments.size, arguments.batch, arguments.objects,
+                                       config.model.roi_heads.num_classes);
+  detector.train();
+  Sgd optimizer(detector, sgd_options(config.solver));
+  SingleProcess communicator;
+  Trial trial;
+  for (int step = 0; step < 2; ++step) {
+    const WorkMeter meter;
+    train_step(detector, optimizer, communicator, collate(samples, collate_options(config)),
+               /*lr=*/0);
+    trial = {meter.forward_macs(), meter.backward_macs(), meter.kept_bytes(),
+             static_cast<double>(peak_rss_bytes())};
+  }
+  return trial;
+}
+
 }  // namespace
 
 int run_inspect(const InspectArguments& arguments) {
@@ -65,31 +95,27 @@ int run_inspect(const InspectArguments& arguments) {
   configure_threads(0);
   const auto detector = build_detector(config);
   const ParameterCount parameters = print_parameters(*detector);
+  const Trial trial = train_two_steps(*detector, config, arguments);
 
-  constexpr std::int64_t kObjects = 8;
-  const Batch batch =
-      collate(made_up_samples(arguments.size, 1, kObjects, config.model.roi_heads.num_classes),
-              collate_options(config));
-  detector->train();
-  const WorkMeter meter;
-  const LossMap losses = detector->losses(batch.images, batch.targets);
   constexpr double kFloat = 4;
   const double weights = kFloat * static_cast<double>(parameters.all);
   const double trained = kFloat * static_cast<double>(parameters.trained);
-  const double sum = weights + 2 * trained + meter.kept_bytes();
-
-  fmt::print("one image of {}x{} in training (convolutions and linear layers)\n",
-             arguments.size.height, arguments.size.width);
-  fmt::print("  {:<28} {:>9.1f} GFLOP (2 per multiply-add)\n", "forward",
-             2e-9 * meter.forward_macs());
-  fmt::print("  {:<28} {:>9.1f} GFLOP\n", "backward", 2e-9 * meter.backward_macs());
-  fmt::print("estimated memory\n");
-  fmt::print("  {:<28} {:>9.0f} MiB\n", "weights", mib(weights));
-  fmt::print("  {:<28} {:>9.0f} MiB\n", "gradients", mib(trained));
-  fmt::print("  {:<28} {:>9.0f} MiB\n", "momentum", mib(trained));
-  fmt::print("  {:<28} {:>9.0f} MiB per image\n", "activations kept", mib(meter.kept_bytes()));
-  fmt::print("  {:<28} {:>9.0f} MiB, plus work space of the convolutions (not estimated)\n",
-             "sum, one image", mib(sum));
+  const double parts = weights + 2 * trained + trial.kept_bytes;
+  fmt::print("a training step on {} made-up image(s) of {}x{} with {} objects each\n",
+             arguments.batch, arguments.size.height, arguments.size.width, arguments.objects);
+  fmt::print("  {:<28} {:>9.1f} GFLOP (2 per multiply-add of convolutions and linear layers)\n",
+             "forward", 2e-9 * trial.forward_macs);
+  fmt::print("  {:<28} {:>9.1f} GFLOP\n", "backward", 2e-9 * trial.backward_macs);
+  fmt::print("memory\n");
+  print_mib("weights", weights);
+  print_mib("gradients", trained);
+  print_mib("momentum", trained);
+  print_mib("activations kept", trial.kept_bytes);
+  print_mib("program and work space", std::max(0.0, trial.peak_bytes - parts));
+  print_mib(
+      "peak of two steps", trial.peak_bytes,
+      ", measured; the loader's batches and, where image sizes vary, up to half as much again "
+      "come on top");
   return 0;
 }
 

@@ -7,6 +7,13 @@
 namespace detforge {
 namespace {
 
+/// The box with its corners cut off by a quarter.
+std::vector<double> octagon(const Box& box) {
+  const double dx = box.width() / 4, dy = box.height() / 4;
+  return {box.x1 + dx, box.y1, box.x2 - dx, box.y1, box.x2, box.y1 + dy, box.x2, box.y2 - dy,
+          box.x2 - dx, box.y2, box.x1 + dx, box.y2, box.x1, box.y2 - dy, box.x1, box.y1 + dy};
+}
+
 Instance made_up_object(HeightWidth size, std::int64_t num_classes, Rng& rng) {
   const double x = rng.uniform(0, 0.7) * static_cast<double>(size.width);
   const double y = rng.uniform(0, 0.7) * static_cast<double>(size.height);
@@ -17,6 +24,7 @@ Instance made_up_object(HeightWidth size, std::int64_t num_classes, Rng& rng) {
                 std::min(y + h, static_cast<double>(size.height))};
   object.label = static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(num_classes)));
   object.area = object.box.area();
+  object.segmentation.polygons = {octagon(object.box)};
   return object;
 }
 

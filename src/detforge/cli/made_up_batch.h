@@ -10,7 +10,8 @@
 namespace detforge {
 
 /// Plausible images for benchmarks: smooth shapes with noise, and `objects` boxes each (the peers
-/// in benchmarks/peers use as many). The same for the same arguments.
+/// in benchmarks/peers use as many) with an octagon in each as its mask. The same for the same
+/// arguments.
 std::vector<Sample> made_up_samples(HeightWidth size,
                                     std::int64_t count,
                                     std::int64_t objects,
