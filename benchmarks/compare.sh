@@ -1,21 +1,30 @@
 #!/usr/bin/env bash
 # Trains the same network with DetForge and with Debian's torchvision, alternately, on this machine, and prints the ratio.
-#   benchmarks/compare.sh [ROUNDS]       default 3
+#   benchmarks/compare.sh [ROUNDS] [faster|mask]       default 3, faster
+# Mask R-CNN gets 128 objects per image: all are sampled as foreground, so both train 128 masks, as real data does.
 # Needs the release build and scripts/setup.sh --tests. Run it on an otherwise idle machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rounds=${1:-3}
+model=${2:-faster}
 threads=$(nproc)
-config=configs/COCO-Detection/faster_rcnn_R_50_FPN_1x.yaml
+case $model in
+  faster) config=configs/COCO-Detection/faster_rcnn_R_50_FPN_1x.yaml objects=8 ;;
+  mask) config=configs/COCO-InstanceSegmentation/mask_rcnn_R_50_FPN_1x.yaml objects=128 ;;
+  *) echo "the model is faster or mask, not $model" >&2; exit 2 ;;
+esac
+# OpenBLAS does not know every CPU. DetForge then chooses its kernels; the peer gets the same ones.
+kernels=$(build/release/bin/detforge doctor 2>/dev/null | sed -n 's/^BLAS .*NO_AFFINITY \([A-Za-z]*\) .*/\1/p')
+[ -z "$kernels" ] || export OPENBLAS_CORETYPE=${OPENBLAS_CORETYPE:-$kernels}
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 for shape in "800x1344 1 2" "320x512 2 4"; do
   read -r size batch iters <<<"$shape"
   for ((round = 1; round <= rounds; ++round)); do
     build/release/bin/detforge bench train "$config" --size "$size" --batch "$batch" --iters "$iters" \
-      --threads "$threads" --json "$out/ours" >/dev/null
+      --objects "$objects" --threads "$threads" --json "$out/ours" >/dev/null
     cat "$out/ours" >>"$out/ours.$size"
-    /usr/bin/python3 benchmarks/peers/torchvision_train.py --size "$size" --batch "$batch" --iters "$iters" \
+    /usr/bin/python3 benchmarks/peers/torchvision_train.py --model "$model" --objects "$objects" --size "$size" --batch "$batch" --iters "$iters" \
       --threads "$threads" >>"$out/peer.$size"
     echo "round $round of $rounds at $size done" >&2
   done
