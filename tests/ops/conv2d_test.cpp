@@ -150,6 +150,47 @@ TEST(ConvTranspose2d, IsTheAdjointOfConv2d) {
               (x * conv_transpose2d(y, weight, {}, options)).sum().item<double>(), 1e-3);
 }
 
+TEST(ConvTranspose2d, TilesEqualLibTorchWithGradients) {
+  torch::manual_seed(6);
+  for (const std::int64_t side : {1, 2, 3}) {
+    const Tensor input = leaf({2, 3, 4, 5}), weight = leaf({3, 6, side, side}), bias = leaf({6});
+    const Conv2dOptions options{.stride = {side, side}, .activation = Activation::kRelu};
+    const Tensor ours = conv_transpose2d(input, weight, bias, options);
+    const Tensor theirs = at::conv_transpose2d(input, weight, bias, {side, side}).relu();
+    EXPECT_TRUE(expect_close(ours, theirs, {.rtol = 1e-5, .atol = 1e-5}));
+    const Tensor grad = torch::randn(ours.sizes());
+    const auto a = torch::autograd::grad({ours}, {input, weight, bias}, {grad});
+    const auto b = torch::autograd::grad({theirs}, {input, weight, bias}, {grad});
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      EXPECT_TRUE(expect_close(a[i], b[i], {.rtol = 1e-5, .atol = 1e-4})) << i;
+    }
+  }
+}
+
+TEST(Conv1x1AtChannel, EqualsTheChannelOfTheWholeConvolutionWithGradients) {
+  torch::manual_seed(7);
+  const Tensor input = leaf({4, 6, 3, 5}), weight = leaf({8, 6, 1, 1}), bias = leaf({8});
+  const Tensor channel = torch::tensor({7, 0, 3, 3});
+  const Tensor ours = conv1x1_at_channel(input, weight, bias, channel);
+  const Tensor theirs = conv2d(input, weight, bias, {}).index({torch::arange(4), channel});
+  EXPECT_TRUE(expect_close(ours, theirs, {.rtol = 1e-5, .atol = 1e-5}));
+  const Tensor grad = torch::randn(ours.sizes());
+  const auto a = torch::autograd::grad({ours}, {input, weight, bias}, {grad});
+  const auto b = torch::autograd::grad({theirs}, {input, weight, bias}, {grad});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_TRUE(expect_close(a[i], b[i], {.rtol = 1e-5, .atol = 1e-5})) << i;
+  }
+}
+
+TEST(Conv1x1AtChannel, EmptyBatchHasOutputShapeAndZeroGradients) {
+  const Tensor input = leaf({0, 6, 3, 5}), weight = leaf({8, 6, 1, 1}), bias = leaf({8});
+  const Tensor output = conv1x1_at_channel(input, weight, bias, torch::zeros({0}, torch::kLong));
+  EXPECT_EQ(output.sizes(), (std::vector<std::int64_t>{0, 3, 5}));
+  const auto grads = torch::autograd::grad({output.sum()}, {input, weight, bias});
+  EXPECT_TRUE(expect_close(grads[1], torch::zeros_like(weight), {}));
+  EXPECT_TRUE(expect_close(grads[2], torch::zeros_like(bias), {}));
+}
+
 TEST(ConvTranspose2d, EmptyBatchHasOutputShapeAndZeroGradients) {
   const Tensor input = leaf({0, 4, 14, 14}), weight = leaf({4, 6, 2, 2}), bias = leaf({6});
   const Tensor output =

@@ -27,6 +27,15 @@ class Detector : public torch::nn::Module {
   /// Detections of each image in pixels of the network input (see eval/postprocess for file
   /// pixels). Call in eval mode without gradients.
   virtual std::vector<Detections> predict(const ImageBatch& images) = 0;
+
+  /// True if predict() gives masks and losses() needs targets with masks.
+  virtual bool has_masks() const { return false; }
+
+  /// Masks [D,M,M] of given boxes and labels of each image, as predict() would give them (for
+  /// test-time augmentation, which moves boxes from one view of an image to others). Scores are
+  /// not looked at. Throws Error unless has_masks().
+  virtual std::vector<Tensor> predict_masks(const ImageBatch& images,
+                                            const std::vector<Detections>& detections);
 };
 
 }  // namespace detforge

@@ -61,6 +61,23 @@ std::int64_t transposed_size(std::int64_t size,
   return (size - 1) * o.stride[axis] - 2 * o.padding[axis] + o.dilation[axis] * (kernel - 1) + 1;
 }
 
+/// True if the windows of a transposed convolution lie side by side, without overlap or gap.
+bool makes_tiles(const Tensor& weight, const Conv2dOptions& o) {
+  using Pair = std::array<std::int64_t, 2>;
+  const std::int64_t side = weight.size(2);
+  return weight.size(3) == side && o.stride == Pair{side, side} && o.padding == Pair{0, 0} &&
+         o.dilation == Pair{1, 1} && o.groups == 1;
+}
+
+/// Each input pixel becomes a tile of its own: a 1x1 convolution to the tile's values, which are
+/// then put side by side. LibTorch's own way is a matrix product for one image after the other.
+Tensor transpose_to_tiles(const Tensor& input, const Tensor& weight, const Tensor& bias) {
+  const std::int64_t side = weight.size(2);
+  const Tensor tile_weight = weight.flatten(1).t().contiguous().unsqueeze(2).unsqueeze(3);
+  const Tensor tile_bias = bias.defined() ? bias.repeat_interleave(side * side) : bias;
+  return at::pixel_shuffle(at::conv2d(input, tile_weight, tile_bias), side);
+}
+
 }  // namespace
 
 Tensor activate_(Tensor output, Activation activation, double leaky_slope) {
@@ -111,6 +128,8 @@ Tensor conv_transpose2d(const Tensor& input,
                            transposed_size(input.size(2), weight.size(2), options, 0),
                            transposed_size(input.size(3), weight.size(3), options, 1)},
                           input, weight, bias);
+  } else if (makes_tiles(weight, options)) {
+    output = transpose_to_tiles(input, weight, bias);
   } else {
     output = at::conv_transpose2d(input, weight, bias, options.stride, options.padding, {0, 0},
                                   options.groups, options.dilation);
@@ -119,6 +138,23 @@ Tensor conv_transpose2d(const Tensor& input,
   meter(output, output.numel() == 0 ? 0 : input.numel() * weight[0].numel() / output.numel(), input,
         weight);
   return activate_(output, options.activation, options.leaky_slope);
+}
+
+Tensor conv1x1_at_channel(const Tensor& input,
+                          const Tensor& weight,
+                          const Tensor& bias,
+                          const Tensor& channel) {
+  check_conv(input, weight, weight.dim() == 4 ? weight.size(1) : 0);
+  DETFORGE_CHECK(weight.size(2) == 1 && weight.size(3) == 1 && bias.defined() &&
+                     channel.dim() == 1 && channel.size(0) == input.size(0),
+                 "conv1x1_at_channel needs a weight [K,C,1,1], a bias and one channel per image",
+                 "use conv2d for other convolutions");
+  const Tensor rows = weight.flatten(1).index_select(0, channel).unsqueeze(1);  // [N,1,C]
+  const Tensor offsets = bias.index_select(0, channel).view({-1, 1, 1});
+  const Tensor output =
+      (rows.bmm(input.flatten(2)) + offsets).view({input.size(0), input.size(2), input.size(3)});
+  meter(output, weight.size(1), input, weight);
+  return output;
 }
 
 Tensor linear(const Tensor& input,

@@ -33,10 +33,20 @@ Tensor conv2d(const Tensor& input,
               const Tensor& residual = {});
 
 /// Transposed convolution with the same rules (mask head's 2x2 stride 2); no residual.
+///   weight [Cin,Cout/groups,kh,kw]
 Tensor conv_transpose2d(const Tensor& input,
                         const Tensor& weight,
                         const Tensor& bias,
                         const Conv2dOptions& options);
+
+/// A 1x1 convolution of which each image needs one output channel alone (the mask of its class).
+///   input [N,C,H,W]    weight [K,C,1,1]    bias [K]    channel [N] i64, 0..K-1    return [N,H,W]
+/// Equal to channel[n] of conv2d's image n, at a K-th of its work and memory. N = 0 is defined,
+/// forward and backward. Gradients for input, weight and bias.
+Tensor conv1x1_at_channel(const Tensor& input,
+                          const Tensor& weight,
+                          const Tensor& bias,
+                          const Tensor& channel);
 
 /// The choke point of every fully connected layer: activation(input weight^T + bias).
 ///   input [N,In]    weight [Out,In]    bias [Out] or undefined    return [N,Out]

@@ -23,9 +23,10 @@ struct FastRcnnOptions {
 
 /// ROIs of one image chosen for training, with what they should become.
 struct SampledRois {
-  Tensor boxes;     ///< [R,4] f32 xyxy
-  Tensor labels;    ///< [R] i64: class, or num_classes for background
-  Tensor gt_boxes;  ///< [R,4] f32: matched ground truth; meaningless for background
+  Tensor boxes;          ///< [R,4] f32 xyxy
+  Tensor labels;         ///< [R] i64: class, or num_classes for background
+  Tensor gt_boxes;       ///< [R,4] f32: matched ground truth; meaningless for background
+  Tensor gt_index = {};  ///< [R] i64: its index, if the mask head needs it
 };
 
 /// The last layers of Fast R-CNN. State names: cls_score.*, bbox_pred.*

@@ -35,6 +35,22 @@ std::vector<Detections> FasterRcnn::predict(const ImageBatch& images) {
   return roi_heads_->predict(features, rpn.proposals, images);
 }
 
+std::vector<Tensor> FasterRcnn::predict_masks(const ImageBatch& images,
+                                              const std::vector<Detections>& detections) {
+  check(images);
+  DETFORGE_CHECK(
+      detections.size() == static_cast<std::size_t>(images.count()),
+      fmt::format("{} images come with {} lists of detections", images.count(), detections.size()),
+      "give one list for each image");
+  std::vector<Tensor> boxes;
+  std::vector<Tensor> labels;
+  for (const Detections& image : detections) {
+    boxes.push_back(image.boxes);
+    labels.push_back(image.labels);
+  }
+  return roi_heads_->predict_masks(backbone_->forward(images.images), boxes, labels);
+}
+
 void FasterRcnn::check(const ImageBatch& images) const {
   const Tensor& pixels = images.images;
   DETFORGE_CHECK(pixels.dim() == 4 && pixels.size(1) == 3 && pixels.size(0) == images.count(),

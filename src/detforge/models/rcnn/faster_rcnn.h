@@ -18,19 +18,23 @@ struct FasterRcnnOptions {
   RoiHeadsOptions roi_heads{};
 };
 
-/// Faster R-CNN on a feature pyramid. State names: backbone.*, proposal_generator.*, roi_heads.*
+/// Faster R-CNN on a feature pyramid; Mask R-CNN if roi_heads.mask_head is set. State names:
+/// backbone.*, proposal_generator.*, roi_heads.*
 ///   FasterRcnn model({.roi_heads = {.output = {.num_classes = 3}}}, seed);
 ///   LossMap losses = model.losses(images, targets);
-/// Ref: Ren et al., arXiv:1506.01497; numerics as in Detectron2's GeneralizedRCNN.
-/// Not thread-safe. An Error leaves the weights as they were.
+/// Ref: Ren et al., arXiv:1506.01497; He et al., arXiv:1703.06870; numerics as in Detectron2's
+/// GeneralizedRCNN. Not thread-safe. An Error leaves the weights as they were.
 class FasterRcnn final : public Detector {
  public:
   /// Weights start from `seed` alone (see initialize_weights); load a backbone afterwards.
   FasterRcnn(const FasterRcnnOptions& options, std::uint64_t seed);
 
-  /// loss_cls, loss_box_reg, loss_rpn_cls, loss_rpn_loc.
+  /// loss_cls, loss_box_reg, loss_mask (with a mask head), loss_rpn_cls, loss_rpn_loc.
   LossMap losses(const ImageBatch& images, const std::vector<Targets>& targets) override;
   std::vector<Detections> predict(const ImageBatch& images) override;
+  bool has_masks() const override { return roi_heads_->options().mask_head.has_value(); }
+  std::vector<Tensor> predict_masks(const ImageBatch& images,
+                                    const std::vector<Detections>& detections) override;
 
   /// Images must be padded to multiples of this.
   std::int64_t size_divisibility() const { return backbone_->size_divisibility(); }

@@ -5,6 +5,7 @@
 #include "detforge/core/error.h"
 
 namespace detforge {
+
 RoiHeadsImpl::RoiHeadsImpl(const RoiHeadsOptions& options, const std::vector<FeatureSpec>& features)
     : options_(options),
       inputs_(find_features(features, options.in_features)),
@@ -15,6 +16,11 @@ RoiHeadsImpl::RoiHeadsImpl(const RoiHeadsOptions& options, const std::vector<Fea
       register_module("box_head", BoxHead(options.box_head, channels, options.pooler.resolution));
   box_predictor_ = register_module("box_predictor",
                                    FastRcnnPredictor(options.output, box_head_->out_features()));
+  if (options.mask_head) {
+    mask_branch_.emplace(*options.mask_head, strides_of(features, inputs_), channels,
+                         options.output.num_classes);
+    register_module("mask_head", mask_branch_->head());
+  }
 }
 
 LossMap RoiHeadsImpl::losses(const std::vector<Tensor>& features,
@@ -27,7 +33,11 @@ LossMap RoiHeadsImpl::losses(const std::vector<Tensor>& features,
     rois.push_back(sample_rois(proposals[i].boxes, targets[i], images.rng_keys.at(i)));
     boxes.push_back(rois.back().boxes);
   }
-  return fast_rcnn_losses(classify(features, boxes), rois, options_.output);
+  LossMap losses = fast_rcnn_losses(classify(features, boxes), rois, options_.output);
+  if (mask_branch_) {
+    losses.emplace_back("loss_mask", mask_branch_->loss(inputs_of(features), rois, targets));
+  }
+  return losses;
 }
 
 std::vector<Detections> RoiHeadsImpl::predict(const std::vector<Tensor>& features,
@@ -37,7 +47,29 @@ std::vector<Detections> RoiHeadsImpl::predict(const std::vector<Tensor>& feature
   for (const Proposals& image : proposals) {
     boxes.push_back(image.boxes);
   }
-  return fast_rcnn_inference(classify(features, boxes), proposals, images.sizes, options_.output);
+  std::vector<Detections> detections =
+      fast_rcnn_inference(classify(features, boxes), proposals, images.sizes, options_.output);
+  if (mask_branch_) {
+    boxes.clear();
+    std::vector<Tensor> labels;
+    for (const Detections& image : detections) {
+      boxes.push_back(image.boxes);
+      labels.push_back(image.labels);
+    }
+    const std::vector<Tensor> masks = predict_masks(features, boxes, labels);
+    for (std::size_t i = 0; i < detections.size(); ++i) {
+      detections[i].masks = masks[i];
+    }
+  }
+  return detections;
+}
+
+std::vector<Tensor> RoiHeadsImpl::predict_masks(const std::vector<Tensor>& features,
+                                                const std::vector<Tensor>& boxes,
+                                                const std::vector<Tensor>& labels) const {
+  DETFORGE_CHECK(mask_branch_.has_value(), "the model has no mask head",
+                 "set MODEL.MASK_ON True and load weights of a Mask R-CNN");
+  return mask_branch_->predict(inputs_of(features), boxes, labels);
 }
 
 SampledRois RoiHeadsImpl::sample_rois(const Tensor& proposal_boxes,
@@ -65,16 +97,21 @@ SampledRois RoiHeadsImpl::sample_rois(const Tensor& proposal_boxes,
   const Tensor chosen = torch::cat({sampled.positive, sampled.negative});
   return {.boxes = boxes.index_select(0, chosen),
           .labels = labels.index_select(0, chosen),
-          .gt_boxes = gt_boxes.index_select(0, chosen)};
+          .gt_boxes = gt_boxes.index_select(0, chosen),
+          .gt_index = matches.gt_index.index_select(0, chosen)};
 }
 
 FastRcnnPredictorImpl::Output RoiHeadsImpl::classify(const std::vector<Tensor>& features,
                                                      const std::vector<Tensor>& boxes) {
+  return box_predictor_->forward(box_head_->forward(pooler_.forward(inputs_of(features), boxes)));
+}
+
+std::vector<Tensor> RoiHeadsImpl::inputs_of(const std::vector<Tensor>& features) const {
   std::vector<Tensor> maps;
   for (const std::size_t input : inputs_) {
     maps.push_back(features.at(input));
   }
-  return box_predictor_->forward(box_head_->forward(pooler_.forward(maps, boxes)));
+  return maps;
 }
 
 }  // namespace detforge

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -7,6 +8,7 @@
 #include "detforge/models/matcher.h"
 #include "detforge/models/rcnn/box_head.h"
 #include "detforge/models/rcnn/fast_rcnn_output.h"
+#include "detforge/models/rcnn/mask_branch.h"
 #include "detforge/models/rcnn/roi_pooler.h"
 #include "detforge/models/sampling.h"
 
@@ -21,21 +23,24 @@ struct RoiHeadsOptions {
   RoiPoolerOptions pooler{};
   BoxHeadOptions box_head{};
   FastRcnnOptions output{};
+  std::optional<MaskHeadOptions> mask_head = {};  ///< Mask R-CNN
 };
 
-/// The second stage of Faster R-CNN: classifies proposals and refines their boxes.
-/// State names: box_head.*, box_predictor.*  Ref: Detectron2's StandardROIHeads.
+/// The second stage of Faster R-CNN: classifies proposals and refines their boxes; of Mask R-CNN:
+/// and predicts masks of what it found. State names: box_head.*, box_predictor.*, mask_head.*
+/// Ref: Detectron2's StandardROIHeads.
 class RoiHeadsImpl : public torch::nn::Module {
  public:
   /// `features`: what the backbone gives. Throws Error if in_features are not among them.
   RoiHeadsImpl(const RoiHeadsOptions& options, const std::vector<FeatureSpec>& features);
 
-  /// loss_cls and loss_box_reg over ROIs sampled from proposals.
+  /// loss_cls, loss_box_reg and, with a mask head, loss_mask, over ROIs sampled from proposals.
   LossMap losses(const std::vector<Tensor>& features,
                  const std::vector<Proposals>& proposals,
                  const ImageBatch& images,
                  const std::vector<Targets>& targets);
 
+  /// Detections, with masks if there is a mask head.
   std::vector<Detections> predict(const std::vector<Tensor>& features,
                                   const std::vector<Proposals>& proposals,
                                   const ImageBatch& images);
@@ -49,15 +54,23 @@ class RoiHeadsImpl : public torch::nn::Module {
   /// Class logits and box deltas of boxes [B_i,4] per image. `features`: all maps of the backbone.
   FastRcnnPredictorImpl::Output classify(const std::vector<Tensor>& features,
                                          const std::vector<Tensor>& boxes);
+  /// Masks of given boxes [B_i,4] and labels [B_i] per image, see MaskBranch::predict. Throws Error
+  /// without a mask head.
+  std::vector<Tensor> predict_masks(const std::vector<Tensor>& features,
+                                    const std::vector<Tensor>& boxes,
+                                    const std::vector<Tensor>& labels) const;
   const RoiHeadsOptions& options() const { return options_; }
 
  private:
+  std::vector<Tensor> inputs_of(const std::vector<Tensor>& features) const;
+
   RoiHeadsOptions options_;
   std::vector<std::size_t> inputs_;
   Matcher matcher_;
   RoiPooler pooler_;
   BoxHead box_head_{nullptr};
   FastRcnnPredictor box_predictor_{nullptr};
+  std::optional<MaskBranch> mask_branch_;
 };
 TORCH_MODULE(RoiHeads);
 

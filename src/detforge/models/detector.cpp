@@ -1,0 +1,12 @@
+#include "detforge/models/detector.h"
+
+#include "detforge/core/error.h"
+
+namespace detforge {
+
+std::vector<Tensor> Detector::predict_masks(const ImageBatch&, const std::vector<Detections>&) {
+  throw Error("the model predicts no masks", "use a Mask R-CNN (MODEL.MASK_ON True)")
+      .at(__FILE__, __LINE__);
+}
+
+}  // namespace detforge
