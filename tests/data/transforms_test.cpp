@@ -145,16 +145,6 @@ TEST(Transforms, ImpossibleOptionsAreErrors) {
   EXPECT_THROW(RandomCrop({.type = RandomCrop::Type::kAbsoluteRange, .size = {9, 5}}), Error);
 }
 
-TEST(Transforms, RleIsDroppedWhenTheGeometryChangesAndKeptWhenNot) {
-  Sample sample = sample_with({4, 4}, {{0, 0, 2, 2}});
-  sample.instances[0].segmentation.rle = {{4, 4}, {0, 2, 14}};
-  Rng rng = any_rng();
-  TransformPipeline({.min_sizes = {4}, .flip = Flip::kNone}).apply(sample, rng);
-  EXPECT_FALSE(sample.instances[0].segmentation.rle.counts.empty());
-  TransformPipeline({.min_sizes = {8}, .flip = Flip::kNone}).apply(sample, rng);
-  EXPECT_TRUE(sample.instances[0].segmentation.rle.counts.empty());
-}
-
 // --- crop
 
 TEST(RandomCrop, AbsoluteSizesAreBoundedByTheImage) {

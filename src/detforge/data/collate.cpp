@@ -18,7 +18,7 @@ std::array<float, 3> to_bgr(const std::array<double, 3>& values, bool rgb) {
   return {at(0), at(1), at(2)};
 }
 
-Targets make_targets(const Sample& sample) {
+Targets make_targets(const Sample& sample, bool masks) {
   const auto count = std::count_if(sample.instances.begin(), sample.instances.end(),
                                    [](const Instance& i) { return !i.is_crowd; });
   Targets targets{.boxes = at::empty({count, 4}, at::kFloat),
@@ -34,6 +34,9 @@ Targets make_targets(const Sample& sample) {
       *box++ = static_cast<float>(coordinate);
     }
     *label++ = instance.label;
+    if (masks) {
+      targets.masks.push_back(instance.segmentation);
+    }
   }
   return targets;
 }
@@ -73,7 +76,7 @@ Batch collate(const std::vector<Sample>& samples, const CollateOptions& options)
     batch.images.image_ids.push_back(sample.image_id);
     batch.images.paths.push_back(sample.path);
     batch.images.rng_keys.push_back(sample.rng_key);
-    batch.targets.push_back(make_targets(sample));
+    batch.targets.push_back(make_targets(sample, options.masks));
   }
   return batch;
 }

@@ -15,6 +15,20 @@ std::string size_text(ImageSize size) {
   return fmt::format("{} x {}", size.width, size.height);
 }
 
+/// An RLE that fits the file's size but not the picture (policy "fix" for sizes that differ) would
+/// be left wrong by every transform.
+Segmentation fitting_mask(const CocoStore& store, const CocoAnnotation& a, const Sample& sample) {
+  Segmentation mask = store.segmentation(a);
+  if (!mask.rle.counts.empty() && mask.rle.size != sample.original_size) {
+    throw Error(fmt::format("the RLE's size is {} (width x height), the picture's {}",
+                            size_text(mask.rle.size), size_text(sample.original_size)),
+                "write the RLE for the size of the picture")
+        .add_where(fmt::format("annotation {}, image {}, {}", a.id, sample.image_id, sample.path))
+        .at(__FILE__, __LINE__);
+  }
+  return mask;
+}
+
 }  // namespace
 
 Sample CocoDataset::get(std::int64_t index) const {
@@ -101,7 +115,7 @@ Sample CocoDataset::make_sample(std::int64_t index, Image pixels) const {
                                 .area = a.area,
                                 .is_crowd = a.is_crowd,
                                 .segmentation = options_.keep_segmentation
-                                                    ? stores_[file]->segmentation(a)
+                                                    ? fitting_mask(*stores_[file], a, sample)
                                                     : Segmentation{}});
   }
   return sample;

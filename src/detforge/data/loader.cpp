@@ -15,10 +15,13 @@ namespace detforge {
 namespace {
 
 /// Applies the transforms; whatever they throw becomes an Error that names the image.
-void transform(const TransformPipeline& transforms, Sample& sample, Rng rng) {
+void transform(const TransformPipeline& transforms,
+               Sample& sample,
+               Rng rng,
+               const TransformPipeline::Partner& partner = {}) {
   const std::string where = fmt::format("image {}, {}", sample.image_id, sample.path);
   try {
-    transforms.apply(sample, rng);
+    transforms.apply(sample, rng, partner);
   } catch (Error& error) {
     error.add_where(where);
     throw;
@@ -82,7 +85,12 @@ Sample TrainLoader::load(const Draw& draw) const {
   const auto epoch = static_cast<std::uint64_t>(draw.epoch),
              position = static_cast<std::uint64_t>(draw.position);
   Sample sample = dataset_.get(draw.index);
-  transform(transforms_, sample, Rng(options_.seed, RngPurpose::kAugment, epoch, position));
+  const auto any_other = [this](Rng& rng) {
+    const std::uint64_t index = rng.below(static_cast<std::uint64_t>(dataset_.size()));
+    return dataset_.get(static_cast<std::int64_t>(index));
+  };
+  transform(transforms_, sample, Rng(options_.seed, RngPurpose::kAugment, epoch, position),
+            any_other);
   sample.rng_key = Rng(options_.seed, RngPurpose::kRoiSampling, epoch, position).next_u64();
   return sample;
 }

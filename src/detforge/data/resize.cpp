@@ -81,18 +81,6 @@ Image resample(const Image& image, ImageSize size, bool portable) {
   return out;
 }
 
-/// Pillow adds the step up instead of multiplying; its rounding decides which side a tie falls to.
-std::vector<std::int64_t> nearest_sources(std::int64_t in, std::int64_t out) {
-  std::vector<std::int64_t> sources(static_cast<std::size_t>(out));
-  const double step = static_cast<double>(in) / static_cast<double>(out);
-  double at = step * 0.5;
-  for (auto& source : sources) {
-    source = std::min(in - 1, static_cast<std::int64_t>(at));
-    at += step;
-  }
-  return sources;
-}
-
 }  // namespace
 
 Image resize_detail::resize_bilinear_portable(const Image& image, ImageSize size) {
@@ -101,6 +89,18 @@ Image resize_detail::resize_bilinear_portable(const Image& image, ImageSize size
 
 Image resize_bilinear(const Image& image, ImageSize size) {
   return resample(image, size, false);
+}
+
+std::vector<std::int64_t> nearest_sources(std::int64_t in, std::int64_t out) {
+  std::vector<std::int64_t> sources(static_cast<std::size_t>(out));
+  const double step = static_cast<double>(in) / static_cast<double>(out);
+  // Pillow adds the step up instead of multiplying; its rounding decides which side a tie falls to.
+  double at = step * 0.5;
+  for (auto& source : sources) {
+    source = std::min(in - 1, static_cast<std::int64_t>(at));
+    at += step;
+  }
+  return sources;
 }
 
 LabelMap resize_nearest(const LabelMap& map, ImageSize size) {

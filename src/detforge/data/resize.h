@@ -23,6 +23,10 @@ struct LabelMap {
 /// not positive.
 LabelMap resize_nearest(const LabelMap& map, ImageSize size);
 
+/// The index 0..in-1 of the pixel that each of `out` pixels along an axis shows under
+/// resize_nearest(): rising. Both lengths positive.
+std::vector<std::int64_t> nearest_sources(std::int64_t in, std::int64_t out);
+
 /// Detectron2's ResizeShortestEdge.get_output_shape: the shorter edge becomes `short_edge`, unless
 /// the longer one would exceed `max_size`; then that becomes `max_size`. Aspect ratio kept, halves
 /// rounded up. Never below 1 pixel, where Detectron2 gives 0 for a strip of 1 x 5000 pixels.

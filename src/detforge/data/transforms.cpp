@@ -6,28 +6,15 @@
 #include <fmt/format.h>
 
 #include "detforge/core/error.h"
-#include "detforge/data/flip.h"
+#include "detforge/data/large_scale_jitter.h"
+#include "detforge/data/polygon_clip.h"
 #include "detforge/data/resize.h"
+#include "detforge/data/sample_geometry.h"
+#include "detforge/structures/polygon_raster.h"
+#include "detforge/structures/rle.h"
 
 namespace detforge {
 namespace {
-
-/// Moves all geometry of the sample by two functions of one coordinate each.
-template <typename MapX, typename MapY>
-void map_instances(Sample& sample, const MapX& map_x, const MapY& map_y) {
-  for (Instance& instance : sample.instances) {
-    const auto [x1, x2] = std::minmax({map_x(instance.box.x1), map_x(instance.box.x2)});
-    const auto [y1, y2] = std::minmax({map_y(instance.box.y1), map_y(instance.box.y2)});
-    instance.box = {x1, y1, x2, y2};
-    instance.segmentation.rle = {};  // it belongs to the old geometry
-    for (auto& polygon : instance.segmentation.polygons) {
-      for (std::size_t i = 0; i + 1 < polygon.size(); i += 2) {
-        polygon[i] = map_x(polygon[i]);
-        polygon[i + 1] = map_y(polygon[i + 1]);
-      }
-    }
-  }
-}
 
 /// Uniform in [low, high].
 std::int64_t draw_between(std::int64_t low, std::int64_t high, Rng& rng) {
@@ -38,14 +25,9 @@ std::int64_t rounded(double value) {
   return static_cast<std::int64_t>(value + 0.5);
 }
 
-Image cut(const Image& image, std::int64_t left, std::int64_t top, ImageSize size) {
-  Image window{size.height, size.width, {}};
-  window.bgr.reserve(static_cast<std::size_t>(size.height * size.width * 3));
-  for (std::int64_t y = top; y < top + size.height; ++y) {
-    const std::uint8_t* row = image.row(y) + 3 * left;
-    window.bgr.insert(window.bgr.end(), row, row + 3 * size.width);
-  }
-  return window;
+bool has_empty_mask(const Instance& instance) {
+  const std::vector<std::uint32_t>& runs = instance.segmentation.rle.counts;
+  return !runs.empty() && rle_area(runs) == 0;
 }
 
 }  // namespace
@@ -68,16 +50,7 @@ void ResizeShortestEdge::apply(Sample& sample, Rng& rng) const {
   const std::int64_t edge = options_.style == Style::kRange
                                 ? draw_between(edges[0], edges[1], rng)
                                 : edges[static_cast<std::size_t>(rng.below(edges.size()))];
-  const ImageSize from = sample.image.size();
-  const ImageSize to = shortest_edge_size(from, edge, options_.max_size);
-  if (to == from) {
-    return;
-  }
-  sample.image = resize_bilinear(sample.image, to);
-  const double scale_x = static_cast<double>(to.width) / static_cast<double>(from.width);
-  const double scale_y = static_cast<double>(to.height) / static_cast<double>(from.height);
-  map_instances(
-      sample, [&](double x) { return x * scale_x; }, [&](double y) { return y * scale_y; });
+  resize_sample_(sample, shortest_edge_size(sample.image.size(), edge, options_.max_size));
 }
 
 // --- RandomFlip
@@ -92,16 +65,10 @@ void RandomFlip::apply(Sample& sample, Rng& rng) const {
   if (rng.uniform() >= probability_) {
     return;
   }
-  const auto same = [](double value) { return value; };
   if (direction_ == Direction::kHorizontal) {
-    flip_horizontal_(sample.image);
-    const auto width = static_cast<double>(sample.image.width);
-    map_instances(
-        sample, [&](double x) { return width - x; }, same);
+    flip_sample_horizontal_(sample);
   } else {
-    flip_vertical_(sample.image);
-    const auto height = static_cast<double>(sample.image.height);
-    map_instances(sample, same, [&](double y) { return height - y; });
+    flip_sample_vertical_(sample);
   }
 }
 
@@ -147,23 +114,22 @@ void RandomCrop::apply(Sample& sample, Rng& rng) const {
   window = {std::max<std::int64_t>(1, window.height), std::max<std::int64_t>(1, window.width)};
   const std::int64_t top = draw_between(0, image.height - window.height, rng);
   const std::int64_t left = draw_between(0, image.width - window.width, rng);
-  if (window == image) {
-    return;
-  }
-  sample.image = cut(sample.image, left, top, window);
-  map_instances(
-      sample, [&](double x) { return x - static_cast<double>(left); },
-      [&](double y) { return y - static_cast<double>(top); });
+  cut_sample_(sample, {.left = left, .top = top, .size = window});
 }
 
 // --- after the transforms
 
-FilterCounts filter_instances(Sample& sample) {
+FilterCounts filter_instances(Sample& sample, const FilterOptions& options) {
   constexpr double kSmallestSide = 1e-5;  // Detectron2's box_threshold
   const auto width = static_cast<double>(sample.image.width),
              height = static_cast<double>(sample.image.height);
   FilterCounts counts;
   for (Instance& instance : sample.instances) {
+    if (options.recompute_boxes && !instance.segmentation.empty()) {
+      const Segmentation& mask = instance.segmentation;
+      instance.box = mask.rle.counts.empty() ? visible_box(mask.polygons, sample.image.size())
+                                             : rle_box(mask.rle.counts, mask.rle.size.height);
+    }
     const Box& box = instance.box;
     const Box clipped{std::clamp(box.x1, 0.0, width), std::clamp(box.y1, 0.0, height),
                       std::clamp(box.x2, 0.0, width), std::clamp(box.y2, 0.0, height)};
@@ -171,19 +137,32 @@ FilterCounts filter_instances(Sample& sample) {
     instance.box = clipped;
   }
   counts.dropped =
-      static_cast<std::int64_t>(std::erase_if(sample.instances, [](const Instance& instance) {
-        return !(instance.box.width() > kSmallestSide && instance.box.height() > kSmallestSide);
+      static_cast<std::int64_t>(std::erase_if(sample.instances, [&](const Instance& instance) {
+        const bool no_mask = options.masks && has_empty_mask(instance);
+        counts.masks_empty += no_mask ? 1 : 0;
+        return no_mask ||
+               !(instance.box.width() > kSmallestSide && instance.box.height() > kSmallestSide);
       }));
   return counts;
 }
 
 // --- TransformPipeline
 
-TransformPipeline::TransformPipeline(const Options& options) {
+TransformPipeline::TransformPipeline(const Options& options)
+    : filter_{.masks = options.masks, .recompute_boxes = options.recompute_boxes},
+      bitmasks_(options.bitmasks),
+      copy_paste_(options.copy_paste) {
+  DETFORGE_CHECK(options.masks || !(options.copy_paste || options.recompute_boxes || bitmasks_),
+                 "copy-paste, boxes from masks and bitmasks need masks", "set MODEL.MASK_ON");
   if (options.crop) {
     transforms_.push_back(std::make_unique<RandomCrop>(options.crop_options));
   }
-  if (options.min_sizes != std::vector<std::int64_t>{0}) {
+  if (const auto& jitter = options.large_scale_jitter) {
+    transforms_.push_back(std::make_unique<ResizeScale>(ResizeScale::Options{
+        .min_scale = jitter->min_scale, .max_scale = jitter->max_scale, .target = jitter->size}));
+    transforms_.push_back(std::make_unique<FixedSizeCrop>(
+        FixedSizeCrop::Options{.size = jitter->size, .padding = jitter->padding}));
+  } else if (options.min_sizes != std::vector<std::int64_t>{0}) {
     transforms_.push_back(std::make_unique<ResizeShortestEdge>(
         ResizeShortestEdge::Options{.short_edges = options.min_sizes,
                                     .max_size = options.max_size,
@@ -196,11 +175,29 @@ TransformPipeline::TransformPipeline(const Options& options) {
   }
 }
 
-FilterCounts TransformPipeline::apply(Sample& sample, Rng& rng) const {
+FilterCounts TransformPipeline::apply(Sample& sample, Rng& rng, const Partner& partner) const {
+  FilterCounts counts = transform(sample, rng);
+  if (copy_paste_ && rng.uniform() < copy_paste_->probability) {
+    DETFORGE_CHECK(partner, "copy-paste has no second image to take objects from",
+                   "this is a bug of the caller: copy-paste is for training");
+    Sample other = partner(rng);
+    transform(other, rng);
+    counts.dropped += paste_objects_(sample, std::move(other), *copy_paste_, rng).hidden;
+    counts.dropped += filter_instances(sample, filter_).dropped;
+  }
+  return counts;
+}
+
+FilterCounts TransformPipeline::transform(Sample& sample, Rng& rng) const {
   for (const auto& transform : transforms_) {
     transform->apply(sample, rng);
   }
-  return filter_instances(sample);
+  for (Instance& instance : sample.instances) {
+    if (bitmasks_ && !instance.segmentation.polygons.empty()) {
+      instance.segmentation = {{}, segmentation_mask(instance.segmentation, sample.image.size())};
+    }
+  }
+  return filter_instances(sample, filter_);
 }
 
 }  // namespace detforge

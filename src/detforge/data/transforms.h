@@ -2,19 +2,21 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "detforge/core/rng.h"
+#include "detforge/data/copy_paste.h"
 #include "detforge/structures/sample.h"
 
 namespace detforge {
 
-/// One step that changes an image together with its objects. Boxes and polygons follow the image
-/// exactly, in double precision. An RLE mask cannot follow a change of geometry: it is dropped,
-/// never left wrong (box training does not need it). Boxes may leave the image until
-/// filter_instances() clips them. Stateless after construction, so one object serves all loader
-/// threads.
+/// One step that changes an image together with its objects, as one record: boxes and polygons
+/// follow the image exactly, in double precision, RLE masks as Detectron2's bitmaps do
+/// (sample_geometry.h). Boxes may leave the image until filter_instances() clips them. Stateless
+/// after construction, so one object serves all loader threads.
 class Transform {
  public:
   virtual ~Transform() = default;
@@ -75,21 +77,35 @@ class RandomCrop : public Transform {
   Options options_;
 };
 
+/// Sizes and factors of ResizeScale followed by FixedSizeCrop (large_scale_jitter.h).
+struct LargeScaleJitterOptions {
+  double min_scale = 0.1, max_scale = 2.0;  ///< of the random factor, uniform between
+  ImageSize size = {1024, 1024};            ///< of every image afterwards
+  std::uint8_t padding = 128;               ///< value of pixels beside a small image
+};
+
+struct FilterOptions {
+  bool masks = false;            ///< objects whose mask shows nothing are removed, too
+  bool recompute_boxes = false;  ///< boxes become those of the masks, where there is one: after a
+                                 ///< crop an object's tight box is not its old box cut
+};
+
 /// What filter_instances() did.
 struct FilterCounts {
-  std::int64_t clipped = 0;  ///< boxes that reached over the border
-  std::int64_t dropped = 0;  ///< boxes with nothing left inside the image
+  std::int64_t clipped = 0;      ///< boxes that reached over the border
+  std::int64_t dropped = 0;      ///< objects removed in all
+  std::int64_t masks_empty = 0;  ///< of these: objects that had a mask of which nothing is left
 };
 
 /// The one routine that makes a sample valid after transforms: boxes are clipped to the image, and
 /// instances whose box is then not above 1e-5 pixels in both directions are removed as whole
-/// records (Detectron2's filter_empty_instances). Polygons are not clipped: rasterising them inside
-/// the box does that.
-FilterCounts filter_instances(Sample& sample);
+/// records (Detectron2's filter_empty_instances); with FilterOptions::masks, so are those with an
+/// RLE mask without a pixel. An object that never had a mask stays for its box.
+FilterCounts filter_instances(Sample& sample, const FilterOptions& options = {});
 
-/// Detectron2's training augmentation: [crop], resize of the shortest edge, [flip]; then
-/// filter_instances(). Equal to its DatasetMapper in pixels, boxes and polygons for the same random
-/// choices. Thread-safe.
+/// Detectron2's training augmentation: [crop], resize of the shortest edge or large-scale jitter,
+/// [flip], [masks as bitmaps]; then filter_instances(); then [copy-paste]. Equal to its
+/// DatasetMapper in pixels, boxes and masks for the same random choices. Thread-safe.
 ///   const TransformPipeline pipeline({.min_sizes = {800}, .flip =
 ///   TransformPipeline::Flip::kNone}); pipeline.apply(sample, rng);
 class TransformPipeline {
@@ -103,14 +119,28 @@ class TransformPipeline {
     double flip_probability = 0.5;
     bool crop = false;  ///< INPUT.CROP.ENABLED
     RandomCrop::Options crop_options = {};
+    std::optional<LargeScaleJitterOptions> large_scale_jitter = {};  ///< instead of min_sizes
+    std::optional<CopyPasteOptions> copy_paste = {};                 ///< needs masks
+    bool masks = false;            ///< MODEL.MASK_ON: objects whose mask is lost are removed
+    bool recompute_boxes = false;  ///< FilterOptions; Detectron2: MASK_ON and CROP.ENABLED, or LSJ
+    bool bitmasks = false;         ///< INPUT.MASK_FORMAT bitmask: polygons become RLE at the end
   };
+  /// A second sample for copy-paste, untransformed, chosen with numbers of the generator.
+  using Partner = std::function<Sample(Rng&)>;
+
   /// Throws Error for impossible options. min_sizes = {0} leaves the size as it is.
   explicit TransformPipeline(const Options& options);
-  /// The random choices are a function of the rng alone, so of (seed, epoch, sample).
-  FilterCounts apply(Sample& sample, Rng& rng) const;
+  /// The random choices are a function of the rng alone, so of (seed, epoch, sample). Throws Error
+  /// if copy-paste is on and there is no partner.
+  FilterCounts apply(Sample& sample, Rng& rng, const Partner& partner = {}) const;
 
  private:
+  FilterCounts transform(Sample& sample, Rng& rng) const;
+
   std::vector<std::unique_ptr<const Transform>> transforms_;
+  FilterOptions filter_;
+  bool bitmasks_;
+  std::optional<CopyPasteOptions> copy_paste_;
 };
 
 }  // namespace detforge
