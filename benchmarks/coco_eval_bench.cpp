@@ -91,7 +91,7 @@ int main(int argc, char** argv) {
   Timer timer;
   write_results_json(path, made);
   const double write_s = timer.restart();
-  const std::vector<EvalDetection> detections = read_results_json(path);
+  const std::vector<EvalDetection> detections = read_results_json(path).detections;
   const double read_s = timer.restart();
   std::filesystem::remove(path);
   const double before_mib = peak_mib();

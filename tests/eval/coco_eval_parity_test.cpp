@@ -6,6 +6,8 @@
 
 #include "detforge/core/files.h"
 #include "detforge/eval/coco_eval.h"
+#include "detforge/eval/coco_ground_truth.h"
+#include "detforge/eval/mask_eval.h"
 #include "detforge/eval/results_json.h"
 #include "detforge/eval/summary.h"
 #include "eval/eval_cases.h"
@@ -57,6 +59,29 @@ void PrintTo(const DataCase& data_case, std::ostream* out) {
 
 class CocoEvalDataParity : public testing::TestWithParam<DataCase> {};
 
+CocoEvalResult evaluate_boxes(const std::filesystem::path& ground_truth,
+                              const std::filesystem::path& results,
+                              const CocoEvalOptions& options) {
+  const EvalInputs inputs = test::load_inputs(ground_truth);
+  const auto detections = read_results_json(results).detections;
+  check_results_ids(detections, inputs);
+  return evaluate_coco(inputs, detections, options);
+}
+
+/// The whole way of masks: our reader, our drawing of polygons, our IoU.
+CocoEvalResult evaluate_masks(const std::filesystem::path& ground_truth,
+                              const std::filesystem::path& results,
+                              CocoEvalOptions options) {
+  CheckReport report;
+  const auto store = load_coco(ground_truth.string(), {}, report);
+  const EvalInputs inputs = eval_inputs(*store);
+  const CocoResults read = read_results_json(results, {.masks = true, .images = store.get()});
+  check_results_ids(read.detections, inputs);
+  options.area_of_boxes = read.has_boxes;  // pycocotools' loadRes
+  return evaluate_coco_masks(inputs, ground_truth_masks(*store, inputs), read.detections,
+                             read.masks, options);
+}
+
 /// The values of one category under expected.json's names.
 void expect_category(const CocoEvalResult& result, std::size_t k, const nlohmann::json& expected) {
   const CategoryMetrics& metrics = result.per_category[k];
@@ -74,15 +99,12 @@ TEST_P(CocoEvalDataParity, EqualsPycocotools) {
   if (data_case.ground_truth.empty()) {
     GTEST_SKIP() << "no cocoeval in DETFORGE_TEST_DATA (default ../shared/data)";
   }
-  if (data_case.entry.at("iou_type") != "bbox") {
-    GTEST_SKIP() << data_case.name << ": masks are not built yet";
-  }
-  const EvalInputs inputs = test::load_inputs(data_case.ground_truth);
-  const auto detections = read_results_json(data_case.detections);
-  check_results_ids(detections, inputs);
-  const auto result = evaluate_coco(
-      inputs, detections,
-      {.use_categories = data_case.entry.value("use_cats", 1) != 0, .pycocotools_compat = true});
+  const CocoEvalOptions options = {.use_categories = data_case.entry.value("use_cats", 1) != 0,
+                                   .pycocotools_compat = true};
+  const CocoEvalResult result =
+      data_case.entry.at("iou_type") == "bbox"
+          ? evaluate_boxes(data_case.ground_truth, data_case.detections, options)
+          : evaluate_masks(data_case.ground_truth, data_case.detections, options);
   ASSERT_EQ(result.summary.size(), 12U);
   for (const SummaryMetric& metric : result.summary) {
     EXPECT_NEAR(pycocotools_form(metric.value),
@@ -111,16 +133,18 @@ class CocoEvalUnitParity : public testing::Test {
   static std::vector<test::ParityCase> cases() {
     return test::parity_cases([](const nlohmann::json& description) {
       return description.contains("stats_order") &&
-             description.at("files").contains("dets_bbox.json");
+             description.at("files").contains("dets_bbox.json") &&
+             description.at("files").contains("dets_segm.json");
     });
   }
 };
 
-void expect_arrays(const CocoEvalResult& result, const test::Npz& arrays) {
-  const auto precision = arrays.at("bbox/precision").to_double();
-  const auto recall = arrays.at("bbox/recall").to_double();
-  const auto scores = arrays.at("bbox/scores_iou50_all_100").to_double();
-  const auto per_class = arrays.at("bbox/per_class_AP").to_double();
+/// Precision, recall, scores and per-class AP of `type` ("bbox" or "segm").
+void expect_arrays(const CocoEvalResult& result, const test::Npz& arrays, const std::string& type) {
+  const auto precision = arrays.at(type + "/precision").to_double();
+  const auto recall = arrays.at(type + "/recall").to_double();
+  const auto scores = arrays.at(type + "/scores_iou50_all_100").to_double();
+  const auto per_class = arrays.at(type + "/per_class_AP").to_double();
   ASSERT_EQ(precision.size(), result.precision.size());
   ASSERT_EQ(recall.size(), result.recall.size());
   ASSERT_FALSE(precision.empty() || recall.empty() || per_class.empty());
@@ -147,26 +171,37 @@ void expect_arrays(const CocoEvalResult& result, const test::Npz& arrays) {
   }
 }
 
-TEST_F(CocoEvalUnitParity, EqualsStatsAndArrays) {
+void expect_case(const CocoEvalResult& result,
+                 const test::ParityCase& parity,
+                 const std::string& type) {
+  const auto& order = parity.description.at("stats_order");
+  ASSERT_EQ(order.size(), result.summary.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    EXPECT_EQ(result.summary[i].key, order[i]);
+    EXPECT_NEAR(pycocotools_form(result.summary[i].value),
+                parity.description.at("stats").at(type)[i].get<double>(), 1e-9);
+  }
+  expect_arrays(result, test::read_npz(parity.folder / "eval.npz"), type);
+}
+
+TEST_F(CocoEvalUnitParity, BoxesEqualStatsAndArrays) {
   ASSERT_FALSE(cases().empty());
   for (const test::ParityCase& parity : cases()) {
     SCOPED_TRACE(parity.folder.string());
-    const EvalInputs inputs = test::load_inputs(parity.folder / "gt.json");
-    const auto result = evaluate_coco(inputs, read_results_json(parity.folder / "dets_bbox.json"),
-                                      {.pycocotools_compat = true});
-    const auto& order = parity.description.at("stats_order");
-    ASSERT_EQ(order.size(), result.summary.size());
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      EXPECT_EQ(result.summary[i].key, order[i]);
-      EXPECT_NEAR(pycocotools_form(result.summary[i].value),
-                  parity.description.at("stats").at("bbox")[i].get<double>(), 1e-9);
-    }
-    expect_arrays(result, test::read_npz(parity.folder / "eval.npz"));
+    expect_case(evaluate_boxes(parity.folder / "gt.json", parity.folder / "dets_bbox.json",
+                               {.pycocotools_compat = true}),
+                parity, "bbox");
   }
 }
 
-TEST_F(CocoEvalUnitParity, MasksAreCountedAsSkipped) {
-  GTEST_SKIP() << cases().size() << " case(s) with dets_segm.json: masks are not built yet";
+TEST_F(CocoEvalUnitParity, MasksEqualStatsAndArrays) {
+  ASSERT_FALSE(cases().empty());
+  for (const test::ParityCase& parity : cases()) {
+    SCOPED_TRACE(parity.folder.string());
+    expect_case(evaluate_masks(parity.folder / "gt.json", parity.folder / "dets_segm.json",
+                               {.pycocotools_compat = true}),
+                parity, "segm");
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "detforge/core/error.h"
@@ -84,6 +85,60 @@ TEST(CocoGroundTruthParity, EqualsAPlainReadingOfEveryCase) {
     EXPECT_EQ(actual.recall, expected.recall);
     EXPECT_EQ(actual.judged, expected.judged);
   }
+}
+
+std::vector<std::uint32_t> counts_of(const RleList& masks, std::size_t i) {
+  return {masks[i].counts.begin(), masks[i].counts.end()};
+}
+
+TEST(CocoGroundTruthMasks, OneForEachObjectInItsOrder) {
+  const auto store =
+      load_text(R"({"id":1,"image_id":7,"category_id":3,"bbox":[1,1,2,3],"area":6,"iscrowd":0,)"
+                R"("segmentation":[[1,1,3,1,3,4,1,4]]},)"
+                R"({"id":2,"image_id":5,"category_id":3,"bbox":[0,0,1,9],"area":9,"iscrowd":1,)"
+                R"("segmentation":{"size":[100,100],"counts":[0,9,9991]}},)"
+                R"({"id":3,"image_id":7,"category_id":3,"bbox":[0,0,1,9],"area":9,"iscrowd":0})");
+  EvalInputs inputs = eval_inputs(*store);  // images by id: annotations 2, 1, 3
+  const RleList masks = ground_truth_masks(*store, inputs);
+  ASSERT_EQ(masks.size(), 3U);
+  EXPECT_EQ(counts_of(masks, 0), (std::vector<std::uint32_t>{0, 9, 9991}));
+  EXPECT_EQ(counts_of(masks, 1), (std::vector<std::uint32_t>{101, 3, 97, 3, 9796}));
+  EXPECT_EQ(counts_of(masks, 2), (std::vector<std::uint32_t>{10000}));  // no mask: empty
+  EXPECT_EQ(masks[2].size, (ImageSize{100, 100}));
+
+  inputs.ground_truth.erase(inputs.ground_truth.begin());
+  const RleList fewer = ground_truth_masks(*store, inputs);
+  ASSERT_EQ(fewer.size(), 2U);
+  EXPECT_EQ(counts_of(fewer, 0), counts_of(masks, 1));
+}
+
+TEST(CocoGroundTruthMasks, AreTheSameForAnyNumberOfThreads) {
+  std::string annotations;
+  for (int i = 1; i <= 300; ++i) {
+    annotations += (i > 1 ? "," : "") +
+                   fmt::format(R"({{"id":{},"image_id":7,"category_id":3,"bbox":[1,1,2,3],)"
+                               R"("area":6,"iscrowd":0,"segmentation":[[{},1,90,{},3,80]]}})",
+                               i, i % 50, i % 70);
+  }
+  const auto store = load_text(annotations);
+  const EvalInputs inputs = eval_inputs(*store);
+  const RleList one = ground_truth_masks(*store, inputs, 1),
+                many = ground_truth_masks(*store, inputs, 5);
+  ASSERT_EQ(one.size(), 300U);
+  ASSERT_EQ(many.size(), 300U);
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    ASSERT_EQ(counts_of(one, i), counts_of(many, i)) << i;
+  }
+}
+
+TEST(CocoGroundTruthMasks, RefuseObjectsOfAnotherDataSet) {
+  const auto store =
+      load_text(R"({"id":1,"image_id":7,"category_id":3,"bbox":[1,1,2,3],"area":6,"iscrowd":0})");
+  EvalInputs inputs = eval_inputs(*store);
+  inputs.ground_truth[0].store_index = 1;
+  EXPECT_THROW(ground_truth_masks(*store, inputs), Error);
+  inputs.ground_truth[0] = {.image_id = 7, .category_id = 3, .id = 1};
+  EXPECT_THROW(ground_truth_masks(*store, inputs), Error);
 }
 
 }  // namespace

@@ -65,5 +65,13 @@ TEST(CocoReport, WritesJsonWithNullForUndefined) {
   EXPECT_EQ(json.dump().find("nan"), std::string::npos);
 }
 
+TEST(CocoReport, BoxesAndMasksAreTwoSectionsOfOneJson) {
+  const CocoEvalResult result = small_result();
+  const auto json = metrics_json(result, evaluate_coco({}, {}));
+  EXPECT_EQ(json.size(), 2U);
+  EXPECT_EQ(json.at("bbox"), metrics_json(result));
+  EXPECT_TRUE(json.at("segm").at("AP").is_null());
+}
+
 }  // namespace
 }  // namespace detforge

@@ -42,7 +42,7 @@ bool has_note(const CocoEvalResult& result, const std::string& text) {
 std::vector<EvalDetection> through_a_file(const std::vector<EvalDetection>& detections) {
   const test::TemporaryFolder folder;
   write_results_json(folder / "results.json", detections);
-  return read_results_json(folder / "results.json");
+  return read_results_json(folder / "results.json").detections;
 }
 
 TEST(FieldReportF07, ResultsWithClassNumbersInsteadOfIdsAreRefusedWithAList) {
@@ -123,7 +123,7 @@ TEST(FieldReportF77, TheSampleWithIdZeroIsPerfectUnlessPycocotoolsIsFollowed) {
   DETFORGE_REQUIRE_TEST_DATA("cocoeval/ann_id_zero");
   const auto folder = test::test_data_dir() / "cocoeval" / "ann_id_zero";
   const EvalInputs inputs = test::load_inputs(folder / "zero_gt.json");
-  const auto detections = read_results_json(folder / "zero_dt.json");
+  const auto detections = read_results_json(folder / "zero_dt.json").detections;
   EXPECT_EQ(evaluate_coco(inputs, detections).value("AP"), 1.0);
   EXPECT_NEAR(*evaluate_coco(inputs, detections, {.pycocotools_compat = true}).value("AP"),
               0.44224422442244227, 1e-12);
@@ -205,6 +205,24 @@ TEST(FieldReportF83, AFileGivesTheSameNumberAtAThreshold) {
     EXPECT_EQ(read[i].score, detections[i].score);
   }
   EXPECT_EQ(direct.precision, from_file.precision);
+}
+
+// Ground truth whose boxes are corners written as x, y, width, height, with good masks: the boxes
+// find nothing, the masks everything.
+TEST(FieldReportF82, BoxesAndMasksThatDisagreeAreSaid) {
+  const EvalInputs inputs = one_image(7, 3);
+  auto detections = test::perfect_detections(inputs);
+  const CocoEvalResult good = evaluate_coco(inputs, detections);
+  for (EvalDetection& detection : detections) {
+    detection.x += 1000;
+  }
+  const CocoEvalResult bad = evaluate_coco(inputs, detections);
+  ASSERT_TRUE(disagreement_note(bad, good).has_value());
+  EXPECT_NE(disagreement_note(bad, good)->find("0.000 for boxes and 1.000 for masks"),
+            std::string::npos);
+  EXPECT_TRUE(disagreement_note(good, bad).has_value());
+  EXPECT_FALSE(disagreement_note(good, good).has_value());
+  EXPECT_FALSE(disagreement_note(bad, bad).has_value());
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/structures/rle.h"
 
 namespace detforge {
 namespace {
@@ -24,13 +25,21 @@ class FakeDetector : public Detector {
     if (fail_) {
       throw Error("broken", "mend it");
     }
-    const Detections found = {
-        .boxes = torch::tensor({{10.F, 0.F, 20.F, 20.F}, {20.F, 0.F, 30.F, 20.F}}),
-        .scores = torch::tensor({0.5F, 0.25F}),
-        .labels = torch::tensor({0, 1}, torch::kLong)};
-    return std::vector<Detections>(static_cast<std::size_t>(images.count()), found);
+    Detections found = {.boxes = torch::tensor({{10.F, 0.F, 20.F, 20.F}, {20.F, 0.F, 30.F, 20.F}}),
+                        .scores = torch::tensor({0.5F, 0.25F}),
+                        .labels = torch::tensor({0, 1}, torch::kLong)};
+    if (masks_) {  // the first object fills its box, the second the upper half of it
+      found.masks = torch::ones({2, 4, 4});
+      found.masks[1].slice(0, 2).zero_();
+    }
+    std::vector<Detections> all(static_cast<std::size_t>(images.count()), found);
+    if (first_without_masks_) {
+      all.front().masks = Tensor();
+    }
+    return all;
   }
 
+  bool masks_ = false, first_without_masks_ = false;
   bool saw_training_ = false, saw_gradients_ = false, fail_ = false;
 };
 
@@ -102,6 +111,36 @@ TEST(Inference, LeavesOutClassesThatTheDataDoesNotHave) {
 TEST(Inference, RefusesALabelWithoutName) {
   FakeDetector detector;
   EXPECT_THROW(run_inference(detector, two_at_a_time(1), Ids{9}), Error);
+}
+
+// Boxes (30, 0, 60, 40) and (60, 0, 90, 40) in an image of 200 x 300 (height x width).
+TEST(Inference, PastesMasksIntoTheOriginalImage) {
+  FakeDetector detector;
+  detector.masks_ = true;
+  const auto result = run_inference(detector, two_at_a_time(1), Ids{9, 3});
+  ASSERT_EQ(result.masks.size(), result.detections.size());
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(result.masks[i].size, (ImageSize{200, 300}));
+    const Box box = rle_box(result.masks[i].counts, 200);
+    EXPECT_EQ(box, i % 2 == 0 ? (Box{30, 0, 60, 40}) : (Box{60, 0, 90, 20})) << i;
+    // All but the corners, where the interpolation with the outside falls below one half.
+    EXPECT_GE(rle_area(result.masks[i].counts), i % 2 == 0 ? 1200 - 60 : 600 - 60);
+  }
+}
+
+TEST(Inference, MasksOfClassesThatTheDataDoesNotHaveAreLeftOutToo) {
+  FakeDetector detector;
+  detector.masks_ = true;
+  const auto result = run_inference(detector, two_at_a_time(1), Ids{std::nullopt, 3});
+  ASSERT_EQ(result.detections.size(), 2U);
+  ASSERT_EQ(result.masks.size(), 2U);
+  EXPECT_EQ(rle_box(result.masks[0].counts, 200), (Box{60, 0, 90, 20}));
+}
+
+TEST(Inference, RefusesAModelThatGivesMasksForSomeImagesOnly) {
+  FakeDetector detector;
+  detector.masks_ = detector.first_without_masks_ = true;
+  EXPECT_THROW(run_inference(detector, two_at_a_time(1), Ids{9, 3}), Error);
 }
 
 }  // namespace

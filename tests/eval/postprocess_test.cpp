@@ -35,6 +35,17 @@ TEST(Postprocess, ScalesClipsAndDropsEmptyBoxes) {
   EXPECT_EQ(boxes[0][0].item<float>(), 10);  // the input is left alone
 }
 
+TEST(Postprocess, MasksStayWithTheirBoxes) {
+  Detections detections = three(boxes_of({205, 5, 220, 9, 10, 20, 30, 40, 150, 0, 230, 120}));
+  detections.masks = torch::arange(12, torch::kFloat).reshape({3, 2, 2});
+  const Detections result =
+      postprocess(detections, {.height = 100, .width = 200}, {.height = 50, .width = 400});
+  ASSERT_EQ(result.boxes.size(0), 2);  // the first lay outside
+  EXPECT_TRUE(torch::equal(result.masks, detections.masks.slice(0, 1)));
+  detections.masks = Tensor();
+  EXPECT_FALSE(postprocess(detections, {100, 200}, {50, 400}).masks.defined());
+}
+
 TEST(Postprocess, TakesNoDetections) {
   const Detections none = {.boxes = torch::empty({0, 4}),
                            .scores = torch::empty({0}),

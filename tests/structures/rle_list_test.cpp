@@ -44,14 +44,23 @@ TEST(RleList, AppendsAnotherList) {
   EXPECT_EQ(list[2].size, (ImageSize{1, 2}));
 }
 
+TEST(RleList, StartsAnewAfterClear) {
+  RleList list;
+  list.push_back(Rle{{3, 4}, {4, 4, 4}});
+  list.clear();
+  EXPECT_TRUE(list.empty());
+  list.push_back(Rle{{1, 5}, {0, 5}});
+  EXPECT_EQ(counts_of(list, 0), (Counts{0, 5}));
+}
+
 TEST(RleList, IsAsItWasAfterAFailedWrite) {
   RleList list;
   list.push_back(Rle{{3, 4}, {4, 4, 4}});
-  const auto fail = [](Counts& counts) {
+  const auto fail = [](Counts& counts) -> ImageSize {
     counts.push_back(7);
     throw std::runtime_error("broken");
   };
-  EXPECT_THROW(list.emplace_back({9, 9}, fail), std::runtime_error);
+  EXPECT_THROW(list.emplace_back(fail), std::runtime_error);
   EXPECT_EQ(list.size(), 1U);
   list.push_back(Rle{{1, 5}, {0, 5}});
   EXPECT_EQ(counts_of(list, 1), (Counts{0, 5}));

@@ -11,7 +11,7 @@
 #include "detforge/core/error.h"
 #include "detforge/data/coco_masks.h"
 #include "detforge/data/json_values.h"
-#include "detforge/structures/rle.h"
+#include "detforge/data/rle_json.h"
 
 namespace detforge {
 namespace {
@@ -36,8 +36,6 @@ class CocoReader {
   void read_segmentation(od::value& value);
   void read_polygons(od::array parts);
   void read_rle(od::object object);
-  void keep_rle(std::vector<std::uint32_t> runs, ImageSize size);
-
   void finish_masks();
 
   const bool keep_segmentation_;
@@ -234,45 +232,16 @@ void CocoReader::read_polygons(od::array parts) {
 }
 
 void CocoReader::read_rle(od::object object) {
-  std::vector<std::int64_t> size;
-  std::vector<std::uint32_t> runs;
-  std::string text;
-  for (auto field : object) {
-    const od::raw_json_string key = field.key();
-    od::value value = field.value();
-    if (key == "size") {
-      DETFORGE_CHECK(value.type() == od::json_type::array,
-                     fmt::format("the RLE's size is {}", token_of(value)), "");
-      for (auto element : value.get_array()) {
-        od::value number = element.value();
-        size.push_back(read_size(number, "a side of the RLE"));
-      }
-    } else if (key == "counts" && value.type() == od::json_type::array) {
-      for (auto element : value.get_array()) {
-        od::value number = element.value();
-        const double run = read_number(number, "counts");
-        DETFORGE_CHECK(run >= 0 && run <= UINT32_MAX && run == std::floor(run),
-                       fmt::format("run {} of the RLE is {}", runs.size(), run), "");
-        runs.push_back(static_cast<std::uint32_t>(run));
-      }
-    } else if (key == "counts") {
-      DETFORGE_CHECK(value.type() == od::json_type::string,
-                     fmt::format("the RLE's counts are {}", token_of(value)), "");
-      text = std::string_view(value.get_string());
-    }
+  const std::size_t begin = tables_.counts.size();
+  try {
+    const ImageSize size = append_rle_json(object, tables_.counts);
+    current_.rle = static_cast<std::int32_t>(tables_.rles.size());
+    tables_.rles.push_back(
+        {begin, static_cast<std::uint32_t>(tables_.counts.size() - begin), size});
+  } catch (Error&) {
+    tables_.counts.resize(begin);
+    throw;
   }
-  DETFORGE_CHECK(size.size() == 2, fmt::format("the RLE's size has {} numbers", size.size()), "");
-  if (!text.empty()) {
-    runs = decode_rle_counts(text);
-  }
-  check_rle(runs, {size[0], size[1]});
-  keep_rle(std::move(runs), {size[0], size[1]});
-}
-
-void CocoReader::keep_rle(std::vector<std::uint32_t> runs, ImageSize size) {
-  current_.rle = static_cast<std::int32_t>(tables_.rles.size());
-  tables_.rles.push_back({tables_.counts.size(), static_cast<std::uint32_t>(runs.size()), size});
-  tables_.counts.insert(tables_.counts.end(), runs.begin(), runs.end());
 }
 
 /// Reports what is wrong with the mask, takes missing area and box from it, and drops it if it is

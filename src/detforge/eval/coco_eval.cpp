@@ -1,12 +1,9 @@
 #include "detforge/eval/coco_eval.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <exception>
 #include <mutex>
 #include <numeric>
-#include <thread>
 
 #include <fmt/format.h>
 
@@ -16,6 +13,7 @@
 #include "detforge/eval/eval_notes.h"
 #include "detforge/eval/grouping.h"
 #include "detforge/eval/summary.h"
+#include "detforge/eval/work_queue.h"
 
 namespace detforge {
 namespace {
@@ -107,36 +105,16 @@ std::vector<std::size_t> categories_by_work(EvalGrouping& grouping) {
 /// Each category is computed by one thread alone, so the result does not depend on their number.
 void evaluate_categories(const EvalArrays& arrays, EvalGrouping& grouping, CocoEvalResult& result) {
   const std::vector<std::size_t> order = categories_by_work(grouping);
-  std::atomic<std::size_t> next{0};
   std::mutex mutex;
-  std::exception_ptr failure;
-  const auto work = [&] {
-    try {
-      CategoryEvaluator evaluator(arrays, grouping, result);
-      for (std::size_t i = next++; i < order.size(); i = next++) {
-        evaluator.evaluate(order[i]);
-      }
-      const std::lock_guard lock(mutex);
-      result.match_s += evaluator.match_s();
-      result.accumulate_s += evaluator.accumulate_s();
-    } catch (...) {
-      const std::lock_guard lock(mutex);
-      failure = std::current_exception();
+  run_in_threads(result.options.threads, order.size(), [&](WorkQueue& queue) {
+    CategoryEvaluator evaluator(arrays, grouping, result);
+    while (const auto i = queue.next()) {
+      evaluator.evaluate(order[*i]);
     }
-  };
-  const unsigned wanted = result.options.threads > 0
-                              ? static_cast<unsigned>(result.options.threads)
-                              : std::max(1U, std::thread::hardware_concurrency());
-  const auto count = std::min<std::size_t>(wanted, std::max<std::size_t>(order.size(), 1));
-  std::vector<std::jthread> threads;
-  for (std::size_t i = 1; i < count; ++i) {
-    threads.emplace_back(work);
-  }
-  work();
-  threads.clear();  // joins
-  if (failure) {
-    std::rethrow_exception(failure);
-  }
+    const std::lock_guard lock(mutex);
+    result.match_s += evaluator.match_s();
+    result.accumulate_s += evaluator.accumulate_s();
+  });
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ struct EvalGroundTruth {
   double x = 0, y = 0, width = 0, height = 0;
   double area = 0;  ///< as in the file (docs/conventions.md says what stands in for a missing one)
   bool is_crowd = false;
+  std::int64_t store_index = -1;  ///< in CocoStore::annotations(), where its mask is; -1 = nowhere
 };
 
 /// One detection in original pixels and original ids.
@@ -58,7 +59,9 @@ struct CocoEvalOptions {
       {"large", 96 * 96, 1e10}};
   bool use_categories = true;  ///< false: all categories count as one (pycocotools' useCats = 0)
   bool pycocotools_compat = false;  ///< a match with annotation id 0 counts as a false positive
-  int threads = 0;                  ///< 0 = one per processor; the result does not depend on it
+  bool area_of_boxes = false;  ///< masks: the area of a detection is its box's, as pycocotools has
+                               ///< it where the results file has boxes too; else its mask's
+  int threads = 0;  ///< 0 = one per processor; the result does not depend on it
 };
 
 /// Fills iou[d * ground_truth.size() + g] for the objects of one image and category. The spans hold

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include "detforge/core/error.h"
+#include "detforge/eval/work_queue.h"
+#include "detforge/structures/polygon_raster.h"
 
 namespace detforge {
 namespace {
@@ -32,7 +34,8 @@ void append_image(const CocoStore& store, const CocoImage& image, EvalInputs& in
                                    .width = annotation.box_xywh[2],
                                    .height = annotation.box_xywh[3],
                                    .area = annotation.area,
-                                   .is_crowd = annotation.is_crowd});
+                                   .is_crowd = annotation.is_crowd,
+                                   .store_index = &annotation - store.annotations().data()});
   }
 }
 
@@ -42,6 +45,26 @@ EvalInputs with_categories(const CocoStore& store) {
     inputs.categories.push_back({.id = category.id, .name = category.name});
   }
   return inputs;
+}
+
+/// Big enough that threads seldom wait for each other, small enough to share the work evenly.
+constexpr std::size_t kMasksPerBlock = 64;
+
+Rle mask_of(const CocoStore& store, const EvalGroundTruth& object) {
+  try {
+    DETFORGE_CHECK(object.store_index >= 0 && object.store_index < std::ssize(store.annotations()),
+                   "the object does not come from this data set",
+                   "make the objects with eval_inputs() of the same CocoStore");
+    const CocoImage* image = store.find_image(object.image_id);
+    DETFORGE_CHECK(image != nullptr && image->size.height > 0 && image->size.width > 0,
+                   "the size of the image is not known, so its masks cannot be drawn",
+                   "write \"height\" and \"width\" of each image into the annotation file");
+    const auto index = static_cast<std::size_t>(object.store_index);
+    return segmentation_mask(store.segmentation(store.annotations()[index]), image->size);
+  } catch (Error& error) {
+    error.add_where(fmt::format("annotation {}, image {}", object.id, object.image_id));
+    throw;
+  }
 }
 
 }  // namespace
@@ -64,6 +87,24 @@ EvalInputs eval_inputs(const CocoStore& store, std::span<const std::int64_t> ima
     append_image(store, *image, inputs);
   }
   return inputs;
+}
+
+RleList ground_truth_masks(const CocoStore& store, const EvalInputs& inputs, int threads) {
+  const std::size_t count = inputs.ground_truth.size();
+  std::vector<RleList> blocks((count + kMasksPerBlock - 1) / kMasksPerBlock);
+  run_in_threads(threads, blocks.size(), [&](WorkQueue& queue) {
+    while (const auto block = queue.next()) {
+      const std::size_t end = std::min(count, (*block + 1) * kMasksPerBlock);
+      for (std::size_t i = *block * kMasksPerBlock; i < end; ++i) {
+        blocks[*block].push_back(mask_of(store, inputs.ground_truth[i]));
+      }
+    }
+  });
+  RleList masks;
+  for (const RleList& block : blocks) {
+    masks.append(block);
+  }
+  return masks;
 }
 
 }  // namespace detforge

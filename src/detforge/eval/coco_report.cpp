@@ -128,4 +128,22 @@ nlohmann::ordered_json metrics_json(const CocoEvalResult& result) {
   return json;
 }
 
+nlohmann::ordered_json metrics_json(const CocoEvalResult& boxes, const CocoEvalResult& masks) {
+  return {{"bbox", metrics_json(boxes)}, {"segm", metrics_json(masks)}};
+}
+
+std::optional<std::string> disagreement_note(const CocoEvalResult& boxes,
+                                             const CocoEvalResult& masks) {
+  constexpr double kNothing = 0.01, kSomething = 0.1;
+  const double box_ap50 = boxes.value("AP50").value_or(0);
+  const double mask_ap50 = masks.value("AP50").value_or(0);
+  if (std::min(box_ap50, mask_ap50) >= kNothing || std::max(box_ap50, mask_ap50) < kSomething) {
+    return std::nullopt;
+  }
+  return fmt::format(
+      "AP50 is {:.3f} for boxes and {:.3f} for masks: look at the pictures; do the annotations' "
+      "boxes (x, y, width, height) and masks belong together?",
+      box_ap50, mask_ap50);
+}
+
 }  // namespace detforge

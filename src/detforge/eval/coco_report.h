@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -23,5 +24,13 @@ std::string category_csv(const CocoEvalResult& result);
 /// {"AP": 0.379, ..., "per_category": [{"id", "name", "AP", ...}], "images", "objects",
 /// "detections", "notes"}; null where there is nothing to judge.
 nlohmann::ordered_json metrics_json(const CocoEvalResult& result);
+
+/// Boxes and masks of the same detections: {"bbox": {...}, "segm": {...}}.
+nlohmann::ordered_json metrics_json(const CocoEvalResult& boxes, const CocoEvalResult& masks);
+
+/// A sentence if boxes find (nearly) everything that masks do not, or the other way round: then the
+/// annotations, or one of the model's heads, are wrong rather than untrained. None otherwise.
+std::optional<std::string> disagreement_note(const CocoEvalResult& boxes,
+                                             const CocoEvalResult& masks);
 
 }  // namespace detforge

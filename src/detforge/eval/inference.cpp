@@ -10,6 +10,7 @@
 #include "detforge/core/log.h"
 #include "detforge/core/timer.h"
 #include "detforge/eval/postprocess.h"
+#include "detforge/ops/paste_masks.h"
 
 namespace detforge {
 namespace {
@@ -59,15 +60,17 @@ class ProgressLog {
   Timer start_, since_line_;
 };
 
-void append(const Detections& detections,
-            std::int64_t image_id,
-            std::span<const std::optional<std::int64_t>> id_of_label,
-            InferenceResult& result) {
+/// Appends the boxes whose class has a category id; returns their positions.
+std::vector<std::int64_t> append_boxes(const Detections& detections,
+                                       std::int64_t image_id,
+                                       std::span<const std::optional<std::int64_t>> id_of_label,
+                                       InferenceResult& result) {
   // f32 subtraction as in Detectron2's BoxMode.convert, then exact in double.
   const Tensor boxes = detections.boxes.to(at::kCPU, at::kFloat).contiguous();
   const Tensor scores = detections.scores.to(at::kCPU, at::kFloat).contiguous();
   const Tensor labels = detections.labels.to(at::kCPU, at::kLong).contiguous();
   const float* box = boxes.data_ptr<float>();
+  std::vector<std::int64_t> kept;
   for (std::int64_t i = 0; i < boxes.size(0); ++i, box += 4) {
     const std::int64_t label = labels.data_ptr<std::int64_t>()[i];
     DETFORGE_CHECK(label >= 0 && label < std::ssize(id_of_label),
@@ -79,6 +82,7 @@ void append(const Detections& detections,
       ++result.dropped;
       continue;
     }
+    kept.push_back(i);
     result.detections.push_back({.image_id = image_id,
                                  .category_id = *category_id,
                                  .x = box[0],
@@ -87,6 +91,36 @@ void append(const Detections& detections,
                                  .height = box[3] - box[1],
                                  .score = scores.data_ptr<float>()[i]});
   }
+  return kept;
+}
+
+void append_masks(const Detections& detections,
+                  const std::vector<std::int64_t>& kept,
+                  ImageSize original_size,
+                  InferenceResult& result) {
+  const Timer timer;
+  const Tensor rows = torch::tensor(kept, at::kLong);
+  for (const Rle& mask : paste_masks(detections.masks.index_select(0, rows),
+                                     detections.boxes.index_select(0, rows), original_size)) {
+    result.masks.push_back(mask);
+  }
+  result.paste_s += timer.elapsed_s();
+}
+
+void append(const Detections& detections,
+            std::int64_t image_id,
+            ImageSize original_size,
+            std::span<const std::optional<std::int64_t>> id_of_label,
+            InferenceResult& result) {
+  const std::vector<std::int64_t> kept = append_boxes(detections, image_id, id_of_label, result);
+  if (detections.masks.defined() && !kept.empty()) {
+    append_masks(detections, kept, original_size, result);
+  }
+  DETFORGE_CHECK(
+      result.masks.empty() || result.masks.size() == result.detections.size(),
+      fmt::format("{} detections with {} masks up to image {}", result.detections.size(),
+                  result.masks.size(), image_id),
+      "a model gives masks for every detection or for none; this is an error in DetForge");
 }
 
 }  // namespace
@@ -113,7 +147,7 @@ InferenceResult run_inference(Detector& detector,
     result.model_s += timer.elapsed_s();
     for (std::size_t i = 0; i < found.size() && !limit_reached(); ++i) {
       append(postprocess(found[i], images.sizes[i], images.original_sizes[i]), images.image_ids[i],
-             id_of_label, result);
+             images.original_sizes[i], id_of_label, result);
       result.image_ids.push_back(images.image_ids[i]);
     }
     const auto done = std::ssize(result.image_ids);

@@ -9,6 +9,7 @@
 #include "detforge/eval/coco_eval.h"
 #include "detforge/models/detector.h"
 #include "detforge/structures/batch.h"
+#include "detforge/structures/rle_list.h"
 
 namespace detforge {
 
@@ -28,17 +29,21 @@ struct InferenceOptions {
 struct InferenceResult {
   std::vector<EvalDetection>
       detections;  ///< original pixels and category ids; images in the order they came
+  RleList masks;   ///< one per detection, of the original image's size; empty if the model has none
   std::vector<std::int64_t> image_ids;  ///< of the images that were seen
   std::int64_t dropped = 0;             ///< detections of classes without category id
   double total_s = 0, model_s = 0;      ///< all, and inside predict()
+  double paste_s = 0;                   ///< of masks into images
 };
 
 /// Runs the detector over all batches in eval mode and without gradients; the mode is put back
 /// afterwards, also after an exception. Boxes are scaled to original pixels (postprocess) and
-/// written as xywh.
+/// written as xywh; masks are pasted into the original image (paste_masks, threshold 0.5) and kept
+/// as run lengths.
 ///   id_of_label  [K] category id of class 0..K-1, none = leave its detections out
 ///   (CategoryMap::id_of_label)
-/// Throws Error for a label outside id_of_label, and whatever detector and producer throw.
+/// Throws Error for a label outside id_of_label, for a model that gives masks for some images only,
+/// and whatever detector and producer throw.
 InferenceResult run_inference(Detector& detector,
                               const BatchProducer& next_batch,
                               std::span<const std::optional<std::int64_t>> id_of_label,

@@ -23,7 +23,8 @@ Detections postprocess(const Detections& detections,
   const Tensor kept = sizes.gt(0).all(1).nonzero().squeeze(1);
   return {.boxes = boxes.index_select(0, kept),
           .scores = detections.scores.index_select(0, kept),
-          .labels = detections.labels.index_select(0, kept)};
+          .labels = detections.labels.index_select(0, kept),
+          .masks = detections.masks.defined() ? detections.masks.index_select(0, kept) : Tensor()};
 }
 
 }  // namespace detforge

@@ -7,7 +7,7 @@ namespace detforge {
 
 /// Detections in pixels of the file from detections in pixels of the network input: boxes scaled by
 /// original / network size in each direction, clipped to the image, boxes left without area
-/// dropped.
+/// dropped, together with their masks (which stay on their grid: ops/paste_masks.h).
 ///   network_size   size of the resized image, without the batch's padding
 ///   original_size  size of the file's image
 /// Order is kept; the result shares no storage with the input. D = 0 is fine.

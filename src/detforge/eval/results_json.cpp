@@ -1,23 +1,25 @@
+// Writing of results files, and check_results_ids(); reading is in results_reader.cpp.
 #include "detforge/eval/results_json.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <fstream>
+#include <iterator>
 #include <set>
+#include <string>
 #include <unordered_set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <simdjson.h>
 
 #include "detforge/core/error.h"
 #include "detforge/core/files.h"
+#include "detforge/structures/rle.h"
 
 namespace detforge {
 namespace {
-
-namespace ondemand = simdjson::ondemand;
 
 void append_number(std::string& text, double value, const EvalDetection& detection) {
   DETFORGE_CHECK(std::isfinite(value),
@@ -28,88 +30,28 @@ void append_number(std::string& text, double value, const EvalDetection& detecti
   text.append(digits, end.ptr);
 }
 
-/// The four numbers of a bbox.
-void read_bbox(ondemand::value value, EvalDetection& detection) {
-  double numbers[4] = {};
-  std::size_t count = 0;
-  for (auto element : value.get_array()) {
-    const double number = element.get_double();
-    if (count < 4) {
-      numbers[count] = number;
+void append_mask(std::string& text, RleView mask) {
+  text += fmt::format(",\"segmentation\":{{\"size\":[{},{}],\"counts\":\"", mask.size.height,
+                      mask.size.width);
+  for (const char c : encode_rle_counts(mask.counts)) {
+    if (c == '\\') {  // the only one of its 64 characters that JSON escapes
+      text += c;
     }
-    ++count;
+    text += c;
   }
-  DETFORGE_CHECK(count == 4, fmt::format("bbox has {} numbers", count), "give x, y, width, height");
-  detection.x = numbers[0];
-  detection.y = numbers[1];
-  detection.width = numbers[2];
-  detection.height = numbers[3];
+  text += "\"}";
 }
 
-std::int64_t read_id(ondemand::value value, const char* key) {
-  std::int64_t id = 0;
-  DETFORGE_CHECK(value.get_int64().get(id) == simdjson::SUCCESS,
-                 fmt::format("{} is not an integer of 64 bits: {}", key,
-                             std::string(std::string_view(value.raw_json_token()).substr(0, 40))),
-                 "write ids as plain integers, as in the annotation file");
-  return id;
-}
-
-EvalDetection read_detection(ondemand::object object) {
-  EvalDetection detection;
-  bool has_image = false, has_category = false, has_bbox = false, has_score = false;
-  for (auto field : object) {
-    const std::string_view key = field.unescaped_key();
-    if (key == "image_id") {
-      detection.image_id = read_id(field.value(), "image_id");
-      has_image = true;
-    } else if (key == "category_id") {
-      detection.category_id = read_id(field.value(), "category_id");
-      has_category = true;
-    } else if (key == "bbox") {
-      read_bbox(field.value(), detection);
-      has_bbox = true;
-    } else if (key == "score") {
-      detection.score = field.value().get_double();
-      has_score = true;
-    }
+void append_entry(std::string& text, const EvalDetection& detection) {
+  text += fmt::format("{{\"image_id\":{},\"category_id\":{},\"bbox\":[", detection.image_id,
+                      detection.category_id);
+  for (const double value : {detection.x, detection.y, detection.width, detection.height}) {
+    append_number(text, value, detection);
+    text += ',';
   }
-  const char* missing = !has_image      ? "image_id"
-                        : !has_category ? "category_id"
-                        : !has_bbox     ? "bbox"
-                        : !has_score    ? "score"
-                                        : nullptr;
-  DETFORGE_CHECK(missing == nullptr, fmt::format("no key \"{}\"", missing),
-                 "each result needs image_id, category_id, bbox and score");
-  return detection;
-}
-
-std::vector<EvalDetection> read_array(ondemand::array array) {
-  std::vector<EvalDetection> detections;
-  for (auto element : array) {
-    try {
-      detections.push_back(read_detection(element.get_object()));
-    } catch (Error& error) {
-      throw error.add_where(fmt::format("entry {} (counted from 0)", detections.size()));
-    } catch (const simdjson::simdjson_error& error) {
-      throw Error(
-          error.what(),
-          "each entry must be {\"image_id\", \"category_id\", \"bbox\": [x, y, w, h], \"score\"}")
-          .add_where(fmt::format("entry {} (counted from 0)", detections.size()));
-    }
-  }
-  return detections;
-}
-
-std::vector<EvalDetection> read_document(ondemand::document& document) {
-  DETFORGE_CHECK(
-      document.type() == ondemand::json_type::array, "not a list of results",
-      "give a COCO results file: [{\"image_id\", \"category_id\", \"bbox\", \"score\"}, ...]");
-  std::vector<EvalDetection> detections = read_array(document.get_array());
-  DETFORGE_CHECK(document.current_location().error() == simdjson::OUT_OF_BOUNDS,
-                 "text after the end of the list",
-                 "check that the file holds one JSON list and nothing else");
-  return detections;
+  text.back() = ']';
+  text += ",\"score\":";
+  append_number(text, detection.score, detection);
 }
 
 /// The first few of `ids`, in words.
@@ -121,43 +63,40 @@ std::string listed(const std::set<std::int64_t>& ids) {
 
 }  // namespace
 
-std::string results_json_text(std::span<const EvalDetection> detections) {
+void write_results_text(std::span<const EvalDetection> detections,
+                        const RleList& masks,
+                        const std::function<void(std::string_view piece)>& write) {
+  DETFORGE_CHECK(masks.empty() || masks.size() == detections.size(),
+                 fmt::format("{} masks for {} detections", masks.size(), detections.size()),
+                 "give one mask per detection or none");
+  constexpr std::size_t kPiece = 1 << 20;
   std::string text = "[";
-  text.reserve(detections.size() * 128);
-  for (const EvalDetection& detection : detections) {
-    text += text.size() > 1 ? ",\n" : "";
-    text += fmt::format("{{\"image_id\":{},\"category_id\":{},\"bbox\":[", detection.image_id,
-                        detection.category_id);
-    for (const double value : {detection.x, detection.y, detection.width, detection.height}) {
-      append_number(text, value, detection);
-      text += ',';
+  for (std::size_t i = 0; i < detections.size(); ++i) {
+    text += i > 0 ? ",\n" : "";
+    append_entry(text, detections[i]);
+    if (!masks.empty()) {
+      append_mask(text, masks[i]);
     }
-    text.back() = ']';
-    text += ",\"score\":";
-    append_number(text, detection.score, detection);
     text += '}';
+    if (text.size() >= kPiece) {
+      write(text);
+      text.clear();
+    }
   }
-  return text + "]\n";
+  write(text + "]\n");
 }
 
 void write_results_json(const std::filesystem::path& path,
-                        std::span<const EvalDetection> detections) {
-  files::write_atomic(path, results_json_text(detections));
-}
-
-std::vector<EvalDetection> read_results_json(const std::filesystem::path& path) {
-  try {
-    const simdjson::padded_string text(files::read(path));
-    ondemand::parser parser;
-    ondemand::document document = parser.iterate(text);
-    return read_document(document);
-  } catch (Error& error) {
-    throw error.add_where(path.string());
-  } catch (const simdjson::simdjson_error& error) {
-    throw Error(fmt::format("not a COCO results file: {}", error.what()),
-                "check that the file is complete JSON")
-        .add_where(path.string());
-  }
+                        std::span<const EvalDetection> detections,
+                        const RleList& masks) {
+  files::write_atomic(path, [&](const std::filesystem::path& temporary) {
+    std::ofstream file(temporary, std::ios::binary);
+    write_results_text(detections, masks, [&](std::string_view piece) {
+      file.write(piece.data(), static_cast<std::streamsize>(piece.size()));
+    });
+    file.close();
+    DETFORGE_CHECK(file.good(), "cannot write the results file", "is the disk full?");
+  });
 }
 
 void check_results_ids(std::span<const EvalDetection> detections, const EvalInputs& inputs) {

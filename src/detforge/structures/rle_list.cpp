@@ -8,8 +8,9 @@ void RleList::reserve(std::size_t masks, std::size_t runs) {
 }
 
 void RleList::push_back(RleView mask) {
-  emplace_back(mask.size, [&](std::vector<std::uint32_t>& counts) {
+  emplace_back([&](std::vector<std::uint32_t>& counts) {
     counts.insert(counts.end(), mask.counts.begin(), mask.counts.end());
+    return mask.size;
   });
 }
 
@@ -21,6 +22,11 @@ void RleList::append(const RleList& other) {
     entry.end += offset;
     entries_.push_back(entry);
   }
+}
+
+void RleList::clear() {
+  entries_.clear();
+  counts_.clear();
 }
 
 std::size_t RleList::bytes() const {

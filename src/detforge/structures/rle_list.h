@@ -24,13 +24,13 @@ class RleList {
   void push_back(RleView mask);
 
   /// Appends a mask whose runs `write` appends to the vector that it is given, without touching
-  /// what is there: to decode without a buffer in between. If `write` throws, the list is as it
-  /// was.
+  /// what is there, and whose size it returns: to decode without a buffer in between. If `write`
+  /// throws, the list is as it was.
   template <typename Write>
-  void emplace_back(ImageSize size, Write&& write) {
+  void emplace_back(Write&& write) {
     const std::size_t begin = counts_.size();
     try {
-      write(counts_);
+      const ImageSize size = write(counts_);
       entries_.push_back({.end = counts_.size(), .size = size});
     } catch (...) {
       counts_.resize(begin);
@@ -40,6 +40,9 @@ class RleList {
 
   /// Appends all masks of `other`, which may not be this list.
   void append(const RleList& other);
+
+  /// Removes all masks and keeps the memory for new ones.
+  void clear();
 
   std::size_t size() const { return entries_.size(); }
   bool empty() const { return entries_.empty(); }
