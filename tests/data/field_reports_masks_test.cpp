@@ -90,17 +90,18 @@ TEST(FieldReportF09, HolesAndPartsOfTheFileReachTheSample) {
 TEST(FieldReportF10, AnObjectWithoutAValidPolygonKeepsItsBoxInTraining) {
   DatasetFolder data;
   data.add_image(1, "a.png", encoded(".png", picture(60, 80)), 60, 80);
-  for (const char* mask : {"[[26,31,50,31]]", "[[]]", "[]", "[[1,2,3]]", "[[10,10,20,20,30,30]]"}) {
+  for (const char* mask : {"[[26,31,50,31]]", "[[]]", "[]", "[[1,2,3]]", "[[10,10,20,20,30,30]]",
+                           R"({"size":[60,80],"counts":[4800]})"}) {
     data.add_box(1, {10, 10, 30, 30});
     data.json["annotations"].back()["segmentation"] = Json::parse(mask);
   }
   const CocoDataset dataset = with_masks(data);
-  EXPECT_EQ(dataset.reports()[0].count(CheckKind::kMaskInvalid), 5);
+  EXPECT_EQ(dataset.reports()[0].count(CheckKind::kMaskInvalid), 6);
   Sample sample = dataset.get(0);
   Rng rng(1, RngPurpose::kTest);
   TransformPipeline({.min_sizes = {90}, .crop = true, .masks = true, .recompute_boxes = true})
       .apply(sample, rng);
-  ASSERT_EQ(sample.instances.size(), 5U);
+  ASSERT_EQ(sample.instances.size(), 6U);
   for (const Instance& instance : sample.instances) {
     EXPECT_TRUE(instance.segmentation.empty());
     EXPECT_GT(instance.box.width(), 30);

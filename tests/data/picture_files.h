@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <opencv2/imgcodecs.hpp>
 
 #include "data/coco_files.h"
@@ -61,8 +62,8 @@ struct DatasetFolder {
   void add_pictures(int count) {
     for (int i = 0; i < count; ++i) {
       const int height = 20 + i % 3, width = i % 2 == 0 ? 31 + i % 5 : 12;
-      add_image(10 + i, "p" + std::to_string(i) + ".png",
-                encoded(".png", picture(height, width, i)), height, width);
+      add_image(10 + i, fmt::format("p{}.png", i), encoded(".png", picture(height, width, i)),
+                height, width);
       add_box(10 + i, {1 + i % 4, 2, 5 + i % 6, 9}, 1 + i % 2);
     }
   }

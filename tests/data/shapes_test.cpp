@@ -11,6 +11,8 @@
 #include "detforge/data/coverage.h"
 #include "detforge/data/image_io.h"
 #include "detforge/data/shapes_scene.h"
+#include "detforge/structures/polygon_raster.h"
+#include "detforge/structures/rle.h"
 #include "support/test_data.h"
 
 namespace detforge {
@@ -110,6 +112,47 @@ TEST(MakeShapes, WritesACocoDatasetWhosePicturesExist) {
     }
   }
   EXPECT_EQ(objects, report.objects);
+}
+
+// The masks of a picture share no pixel; together with what is above, each is its whole outline.
+TEST(MakeShapes, RunLengthsAreOfTheVisibleParts) {
+  const test::TemporaryFolder folder;
+  auto options = small(folder / "shapes");
+  options.train_images = 30;
+  make_shapes(options);
+  const auto outlines = annotations(options.output, "train")["annotations"];
+  options.output = folder / "runs";
+  options.rle = true;
+  make_shapes(options);
+  const auto runs = annotations(options.output, "train")["annotations"];
+  EXPECT_EQ(files::read(folder / "shapes/train/000005.jpg"),
+            files::read(folder / "runs/train/000005.jpg"));
+  ASSERT_EQ(runs.size(), outlines.size());
+  const auto mask_of = [&](std::size_t i) {
+    return Rle{options.size,
+               decode_rle_counts(runs[i]["segmentation"]["counts"].get<std::string>())};
+  };
+  std::size_t covered = 0;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const Rle mask = mask_of(i);
+    check_rle(mask.counts, mask.size);
+    EXPECT_EQ(runs[i]["iscrowd"], 0);
+    EXPECT_EQ(runs[i]["area"], rle_area(mask.counts));
+    const Box box = rle_box(mask.counts, mask.size.height);
+    EXPECT_EQ(runs[i]["bbox"].get<std::vector<double>>(),
+              (std::vector<double>{box.x1, box.y1, box.width(), box.height()}));
+    const Rle whole =
+        polygon_mask(outlines[i]["segmentation"][0].get<std::vector<double>>(), options.size);
+    Rle united = mask;
+    for (std::size_t above = i + 1;
+         above < runs.size() && runs[above]["image_id"] == runs[i]["image_id"]; ++above) {
+      EXPECT_EQ(rle_area(merge_masks(std::vector<RleView>{mask, mask_of(above)}, true).counts), 0);
+      united = merge_masks(std::vector<RleView>{united, mask_of(above)});
+    }
+    EXPECT_EQ(merge_masks(std::vector<RleView>{united, whole}), united);
+    covered += rle_area(whole.counts) > rle_area(mask.counts) ? 1 : 0;
+  }
+  EXPECT_GT(covered, 5U);
 }
 
 TEST(MakeShapes, SameSeedGivesTheSameBytesAndLongerSetsStartAlike) {

@@ -62,6 +62,7 @@ struct MakeShapesArguments {
   std::int64_t val_images = 100;
   HeightWidth size = {160, 240};
   std::uint64_t seed = 1;
+  bool rle = false;
 };
 
 struct InspectArguments {

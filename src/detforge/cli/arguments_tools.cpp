@@ -77,6 +77,8 @@ Declaration declare_make_shapes(CLI::App& parent) {
   app->add_option("--seed", arguments->seed, "Seed of all that is drawn")
       ->type_name("N")
       ->capture_default_str();
+  app->add_flag("--rle", arguments->rle,
+                "Masks as RLE of what is visible, instead of whole polygons");
   return {app, [=](const std::vector<std::string>& words) -> Command {
             refuse_words(words, "make-shapes");
             return *arguments;

@@ -10,7 +10,8 @@ int run_make_shapes(const MakeShapesArguments& arguments) {
                                            .train_images = arguments.train_images,
                                            .val_images = arguments.val_images,
                                            .size = {arguments.size.height, arguments.size.width},
-                                           .seed = arguments.seed});
+                                           .seed = arguments.seed,
+                                           .rle = arguments.rle});
   if (report.already_there) {
     fmt::print("{} is complete already: {} pictures\n", arguments.output, report.images);
   } else {

@@ -7,6 +7,7 @@
 #include "detforge/core/error.h"
 #include "detforge/core/log.h"
 #include "detforge/data/dataset.h"
+#include "detforge/structures/rle.h"
 
 namespace detforge {
 namespace {
@@ -15,8 +16,9 @@ std::string size_text(ImageSize size) {
   return fmt::format("{} x {}", size.width, size.height);
 }
 
-/// An RLE that fits the file's size but not the picture (policy "fix" for sizes that differ) would
-/// be left wrong by every transform.
+/// The annotation's mask, checked against the picture: an RLE that fits only the file's size
+/// (policy "fix" for sizes that differ) would be left wrong by every transform. One without a pixel
+/// was reported as mask_invalid when the file was read: the object serves for its box.
 Segmentation fitting_mask(const CocoStore& store, const CocoAnnotation& a, const Sample& sample) {
   Segmentation mask = store.segmentation(a);
   if (!mask.rle.counts.empty() && mask.rle.size != sample.original_size) {
@@ -25,6 +27,9 @@ Segmentation fitting_mask(const CocoStore& store, const CocoAnnotation& a, const
                 "write the RLE for the size of the picture")
         .add_where(fmt::format("annotation {}, image {}, {}", a.id, sample.image_id, sample.path))
         .at(__FILE__, __LINE__);
+  }
+  if (rle_area(mask.rle.counts) == 0) {
+    mask.rle = {};
   }
   return mask;
 }

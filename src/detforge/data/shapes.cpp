@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -10,7 +11,10 @@
 #include "detforge/core/files.h"
 #include "detforge/core/log.h"
 #include "detforge/data/image_write.h"
+#include "detforge/data/mask_transforms.h"
 #include "detforge/data/shapes_scene.h"
+#include "detforge/structures/polygon_raster.h"
+#include "detforge/structures/rle.h"
 
 namespace detforge {
 namespace {
@@ -28,13 +32,17 @@ struct Split {
 };
 
 Json describe(const ShapesOptions& options) {
-  return {{"generation", kGeneration},
-          {"train_images", options.train_images},
-          {"val_images", options.val_images},
-          {"height", options.size.height},
-          {"width", options.size.width},
-          {"max_objects", options.max_objects},
-          {"seed", options.seed}};
+  Json description = {{"generation", kGeneration},
+                      {"train_images", options.train_images},
+                      {"val_images", options.val_images},
+                      {"height", options.size.height},
+                      {"width", options.size.width},
+                      {"max_objects", options.max_objects},
+                      {"seed", options.seed}};
+  if (options.rle) {  // not written otherwise: folders made before there was a choice stay valid
+    description["rle"] = true;
+  }
+  return description;
 }
 
 void check(const ShapesOptions& options) {
@@ -76,18 +84,31 @@ void write_stamp(const ShapesOptions& options, bool complete) {
   files::write_atomic(options.output / "shapes.json", stamp.dump(2) + "\n");
 }
 
-Json annotation(const shapes::Shape& shape, std::int64_t id, std::int64_t image_id) {
+/// Box, area and polygon of the whole shape.
+Json whole_outline(const shapes::Shape& shape) {
   const auto rounded = [](double value) {
     return static_cast<double>(std::llround(value * 100)) / 100;
   };
   const Box box = shape.box();
-  return {{"id", id},
-          {"image_id", image_id},
-          {"category_id", shape.label + 1},
-          {"bbox", {box.x1, box.y1, rounded(box.width()), rounded(box.height())}},
+  return {{"bbox", {box.x1, box.y1, rounded(box.width()), rounded(box.height())}},
           {"area", rounded(shape.area())},
           {"iscrowd", 0},
           {"segmentation", {shape.polygon}}};
+}
+
+/// Box, area and RLE of what the shapes above leave of shape k.
+Json visible_pixels(const shapes::Scene& scene, std::size_t k) {
+  Rle mask = polygon_mask(scene.shapes[k].polygon, scene.size);
+  for (std::size_t above = k + 1; above < scene.shapes.size(); ++above) {
+    mask = subtract_mask(mask, polygon_mask(scene.shapes[above].polygon, scene.size));
+  }
+  const Box box = rle_box(mask.counts, mask.size.height);
+  return {{"bbox", {box.x1, box.y1, box.width(), box.height()}},
+          {"area", rle_area(mask.counts)},
+          {"iscrowd", 0},
+          {"segmentation",
+           {{"size", {mask.size.height, mask.size.width}},
+            {"counts", encode_rle_counts(mask.counts)}}}};
 }
 
 /// Pictures first, then the annotation file that refers to them. Returns the number of objects.
@@ -106,9 +127,12 @@ std::int64_t write_split(const ShapesOptions& options, const Split& split) {
                       {"file_name", name},
                       {"height", options.size.height},
                       {"width", options.size.width}});
-    for (const shapes::Shape& shape : scene.shapes) {
-      annotations.push_back(
-          annotation(shape, static_cast<std::int64_t>(annotations.size()) + 1, i + 1));
+    for (std::size_t k = 0; k < scene.shapes.size(); ++k) {
+      Json annotation = {{"id", annotations.size() + 1},
+                         {"image_id", i + 1},
+                         {"category_id", scene.shapes[k].label + 1}};
+      annotation.update(options.rle ? visible_pixels(scene, k) : whole_outline(scene.shapes[k]));
+      annotations.push_back(std::move(annotation));
     }
   }
   const auto objects = static_cast<std::int64_t>(annotations.size());
