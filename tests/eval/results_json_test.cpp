@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "detforge/core/error.h"
@@ -172,6 +173,17 @@ TEST(ResultsJsonMasks, CountsMayBeAListOfRuns) {
       read_masks(entry(R"("segmentation":{"counts":[4,4,4],"size":[3,4]},"bbox":[0,0,1,1])"));
   EXPECT_EQ(counts_of(read.masks, 0), (std::vector<std::uint32_t>{4, 4, 4}));
   EXPECT_EQ(read.detections[0].width, 1);  // the file's box, not the mask's
+}
+
+// Some writers escape "<" (60, the value 12) as backslash u003c.
+TEST(ResultsJsonMasks, TextMayHoldAnyEscapeOfJson) {
+  for (const char* text : {R"(\u003c<)", R"(<\u003C)", "<<"}) {
+    const auto read =
+        read_masks(entry(fmt::format(R"("segmentation":{{"size":[4,6],"counts":"{}" }})", text)));
+    EXPECT_EQ(counts_of(read.masks, 0), (std::vector<std::uint32_t>{12, 12})) << text;
+  }
+  const auto slashes = read_masks(entry(R"("segmentation":{"size":[4,12],"counts":"\\1\u0034"})"));
+  EXPECT_EQ(counts_of(slashes.masks, 0), (std::vector<std::uint32_t>{44, 4}));
 }
 
 TEST(ResultsJsonMasks, AMissingBoxIsTheMasks) {

@@ -1,7 +1,9 @@
 #include "detforge/eval/work_queue.h"
 
 #include <atomic>
+#include <chrono>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -27,26 +29,36 @@ TEST(WorkQueue, NoItemsAreFine) {
   run_in_threads(4, 0, [](WorkQueue& queue) { EXPECT_FALSE(queue.next().has_value()); });
 }
 
-TEST(WorkQueue, AnExceptionReachesTheCallerAndEndsTheWork) {
+TEST(WorkQueue, AnExceptionReachesTheCaller) {
   std::atomic<int> done = 0;
-  EXPECT_THROW(run_in_threads(1, 1000,
-                              [&](WorkQueue& queue) {
-                                while (const auto item = queue.next()) {
-                                  if (*item == 3) {
-                                    throw std::runtime_error("broken");
-                                  }
-                                  ++done;
-                                }
-                              }),
-               std::runtime_error);
+  const auto fail_at_3 = [&](WorkQueue& queue) {
+    while (const auto item = queue.next()) {
+      if (*item == 3) {
+        throw std::runtime_error("broken");
+      }
+      ++done;
+    }
+  };
+  EXPECT_THROW(run_in_threads(1, 1000, fail_at_3), std::runtime_error);
   EXPECT_EQ(done, 3);
-  EXPECT_THROW(run_in_threads(4, 1000,
-                              [&](WorkQueue& queue) {
-                                while (queue.next()) {
-                                  throw std::runtime_error("broken");
-                                }
-                              }),
-               std::runtime_error);
+  EXPECT_THROW(run_in_threads(4, 1000, fail_at_3), std::runtime_error);
+}
+
+// One thread fails at once; the other would need 3 s for the rest.
+TEST(WorkQueue, AnExceptionEndsTheWorkOfTheOthers) {
+  constexpr std::size_t kItems = 3000;
+  std::atomic<std::size_t> done = 0;
+  const auto work = [&](WorkQueue& queue) {
+    while (const auto item = queue.next()) {
+      if (*item == 0) {
+        throw std::runtime_error("broken");
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      ++done;
+    }
+  };
+  EXPECT_THROW(run_in_threads(2, kItems, work), std::runtime_error);
+  EXPECT_LT(done, kItems - 1);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -32,6 +33,29 @@ ImageSize read_rle_size(od::value& value) {
   return {sides[0], sides[1]};
 }
 
+/// The text of a JSON string. simdjson would keep each string that it unescapes as long as the
+/// document: half a million masks are 100 MB. The backslash is the only character of an RLE that
+/// must be escaped; other escapes (\u003c for "<") are rare.
+std::string text_of(od::value& value) {
+  std::string_view raw = value.raw_json_token();
+  const std::size_t closing_quote = raw.rfind('"');
+  raw = raw.substr(1, closing_quote - 1);
+  std::string text;
+  text.reserve(raw.size());
+  for (;;) {
+    const std::size_t escape = raw.find('\\');
+    text += raw.substr(0, escape);
+    if (escape == std::string_view::npos) {
+      return text;
+    }
+    if (raw.substr(escape, 2) != "\\\\") {
+      return std::string(std::string_view(value.get_string()));
+    }
+    text += '\\';
+    raw.remove_prefix(escape + 2);
+  }
+}
+
 void append_run_list(od::array list, std::vector<std::uint32_t>& runs) {
   const std::size_t begin = runs.size();
   for (auto element : list) {
@@ -60,7 +84,7 @@ ImageSize append_rle_json(od::object object, std::vector<std::uint32_t>& runs) {
     } else if (key == "counts") {
       DETFORGE_CHECK(value.type() == od::json_type::string,
                      fmt::format("the RLE's counts are {}", token_of(value)), "");
-      append_rle_counts(value.get_string(), runs);
+      append_rle_counts(text_of(value), runs);
     }
   }
   DETFORGE_CHECK(has_size, "the RLE has no \"size\"", "give \"size\": [height, width]");

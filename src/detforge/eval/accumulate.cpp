@@ -14,11 +14,16 @@ void CategoryAccumulator::accumulate(const CategoryMatches& matches,
   std::stable_sort(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) {
     return matches.scores[a] > matches.scores[b];
   });
+  by_score_.resize(order_.size());
   for (std::size_t a = 0; a < result.options.area_ranges.size(); ++a) {
     if (!result.defined(k, a)) {
       continue;
     }
     fill_recalls(matches, k, a, result);
+    const auto flags = matches.flags.subspan(a * order_.size(), order_.size());
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      by_score_[i] = flags[order_[i]];
+    }
     for (std::size_t t = 0; t < result.options.iou_thresholds.size(); ++t) {
       fill_curve(matches, k, a, t, result);
     }
@@ -49,14 +54,13 @@ void CategoryAccumulator::fill_curve(const CategoryMatches& matches,
                                      std::size_t a,
                                      std::size_t t,
                                      CocoEvalResult& result) {
-  const auto flags = matches.flags.subspan(a * matches.scores.size(), matches.scores.size());
   const auto judged = static_cast<double>(matches.judged[a]);
   const std::size_t count = order_.size();
   recall_.resize(count);
   precision_.resize(count);
   double right = 0, wrong = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    const MatchFlags& flag = flags[order_[i]];
+    const MatchFlags& flag = by_score_[i];
     const bool matched = (flag.matched >> t & 1) != 0;
     if ((flag.ignored >> t & 1) == 0) {
       (matched ? right : wrong) += 1;

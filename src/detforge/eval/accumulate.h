@@ -38,6 +38,7 @@ class CategoryAccumulator {
                   CocoEvalResult& result);
 
   std::vector<std::uint32_t> order_;  // detections by falling score over all images, ties by image
+  std::vector<MatchFlags> by_score_;  // of the area range at hand, in that order
   std::vector<double> recall_, precision_;
 };
 

@@ -61,7 +61,7 @@ struct CocoEvalOptions {
   bool pycocotools_compat = false;  ///< a match with annotation id 0 counts as a false positive
   bool area_of_boxes = false;  ///< masks: the area of a detection is its box's, as pycocotools has
                                ///< it where the results file has boxes too; else its mask's
-  int threads = 0;  ///< 0 = one per processor; the result does not depend on it
+  int threads = 0;             ///< 0 = one per processor; the result does not depend on it
 };
 
 /// Fills iou[d * ground_truth.size() + g] for the objects of one image and category. The spans hold

@@ -22,6 +22,12 @@ class ResultsReader {
  public:
   explicit ResultsReader(const ResultsReadOptions& options) : options_(options) {}
 
+  /// Room for the masks of so much text. Memory that is not used stays untouched, so that reading
+  /// too much into the size costs nothing, and masks are never copied.
+  void reserve(std::size_t text_bytes) {
+    constexpr std::size_t kBytesPerRun = 2;  // a character or two each, and the other keys
+    results_.masks.reserve(0, text_bytes / kBytesPerRun);
+  }
   void read(od::document& document);
   CocoResults take() { return std::move(results_); }
 
@@ -210,6 +216,9 @@ CocoResults read_results_json(const std::filesystem::path& path,
     od::parser parser;
     od::document document = parser.iterate(text);
     ResultsReader reader(options);
+    if (options.masks) {
+      reader.reserve(text.size());
+    }
     reader.read(document);
     return reader.take();
   } catch (Error& error) {

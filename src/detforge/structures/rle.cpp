@@ -157,19 +157,28 @@ std::int64_t rle_area(std::span<const std::uint32_t> counts) {
 }
 
 Box rle_box(std::span<const std::uint32_t> counts, std::int64_t height) {
-  std::int64_t x1 = INT64_MAX, y1 = INT64_MAX, x2 = 0, y2 = 0, at = 0;
+  std::int64_t x1 = INT64_MAX, y1 = INT64_MAX, x2 = 0, y2 = 0;
+  std::int64_t column = 0, row = 0;  // where the run begins
   for (std::size_t i = 0; i < counts.size(); ++i) {
-    const std::int64_t begin = at;
-    at += counts[i];
-    if (i % 2 == 0 || counts[i] == 0) {
+    const std::int64_t run = counts[i];
+    if (run == 0) {
       continue;
     }
-    const std::int64_t first_column = begin / height, last_column = (at - 1) / height;
-    const bool one_column = first_column == last_column;
-    x1 = std::min(x1, first_column);
-    x2 = std::max(x2, last_column + 1);
-    y1 = std::min(y1, one_column ? begin % height : 0);
-    y2 = std::max(y2, one_column ? (at - 1) % height + 1 : height);
+    if (i % 2 == 1) {
+      const bool one_column = row + run <= height;
+      x1 = std::min(x1, column);
+      x2 = std::max(x2, one_column ? column + 1 : column + (row + run - 1) / height + 1);
+      y1 = std::min(y1, one_column ? row : 0);
+      y2 = std::max(y2, one_column ? row + run : height);
+    }
+    row += run;
+    if (row >= 2 * height) {  // seldom: a division takes longer than all the rest
+      column += row / height;
+      row %= height;
+    } else if (row >= height) {
+      ++column;
+      row -= height;
+    }
   }
   if (x2 == 0) {
     return {};
