@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "config/config_files.h"
+#include "support/test_data.h"
 
 namespace detforge {
 namespace {
@@ -24,6 +25,19 @@ TEST(LoadConfig, GivesDetectron2sValuesForTheFpnBase) {
   EXPECT_EQ(config.input.min_size_train, (Integers{640, 672, 704, 736, 768, 800}));
   EXPECT_EQ(config.solver.base_lr, 0.02);
   EXPECT_EQ(config.solver.weight_decay_bias, std::nullopt);
+}
+
+TEST(LoadConfig, EveryRecipeOfTheRepositoryLoads) {
+  int masks = 0;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(test::source_dir() / "configs")) {
+    if (entry.path().extension() == ".yaml") {
+      SCOPED_TRACE(entry.path().string());
+      const Config config = load_config(entry.path());
+      masks += config.model.mask_on ? 1 : 0;
+    }
+  }
+  EXPECT_GE(masks, 5);
 }
 
 TEST(LoadConfig, FollowsBaseRelativeToTheFileAndLetsTheChildWin) {

@@ -122,6 +122,12 @@ TEST(ConfigMistakes, ValuesThatDoNotFitEachOtherAreRefused) {
       {{"MODEL.RESNETS.DEPTH", "18"}, "RES2_OUT_CHANNELS 64"},
       {{"MODEL.RESNETS.OUT_FEATURES", "[res4]"}, "MODEL.RESNETS.OUT_FEATURES lacks"},
       {{"MODEL.FPN.NORM", "GN", "MODEL.FPN.OUT_CHANNELS", "100"}, "32 groups"},
+      {{"MODEL.MASK_ON", "true", "MODEL.ROI_MASK_HEAD.NORM", "GN", "MODEL.ROI_MASK_HEAD.CONV_DIM",
+        "100"},
+       "32 groups"},
+      {{"MODEL.MASK_ON", "true", "MODEL.ROI_MASK_HEAD.NORM", "SyncBN", "SOLVER.NONFINITE_SKIP",
+        "3"},
+       "cannot be used with BN"},
       {{"MODEL.ROI_BOX_HEAD.NUM_FC", "0"}, "no layers"},
       {{"DATASETS.CLASSES", "[a, b]"}, "NUM_CLASSES is 80"},
       {{"DATASETS.CLASSES", "[a, a]", "MODEL.ROI_HEADS.NUM_CLASSES", "2"}, "names a class twice"},
@@ -140,11 +146,9 @@ TEST(ConfigMistakes, ValuesThatDoNotFitEachOtherAreRefused) {
 
 TEST(ConfigMistakes, FeaturesOfLaterAreRefusedByName) {
   const std::pair<const char*, const char*> cases[] = {
-      {"MODEL.MASK_ON", "true"},
       {"MODEL.KEYPOINT_ON", "true"},
       {"MODEL.LOAD_PROPOSALS", "true"},
       {"MODEL.DEVICE", "npu:1"},
-      {"MODEL.RESNETS.NORM", "SyncBN"},
       {"INPUT.FIX_SHAPE", "(1344, 1344)"},
       {"SOLVER.AMP.ENABLED", "true"},
       {"AMP", "1"},

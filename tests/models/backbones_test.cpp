@@ -101,6 +101,26 @@ TEST(ParameterSummary, FasterRcnnR50FpnHasDetectron2sCounts) {
   EXPECT_EQ(summary.back().parameters, 41'699'936);
 }
 
+void expect_names(const std::string& model_name,
+                  const nlohmann::json& expected,
+                  const std::set<std::string>& trainable) {
+  FasterRcnnOptions options;
+  options.resnet.depth = model_name.find("R_101") == std::string::npos ? 50 : 101;
+  if (model_name.starts_with("mask_rcnn")) {
+    options.roi_heads.mask_head.emplace();
+  }
+  const FasterRcnn model(options, 1);
+  const auto state = test::state_of(model);
+  EXPECT_EQ(state.size(), expected.size());
+  for (const auto& [name, shape] : expected.items()) {
+    ASSERT_EQ(state.count(name), 1U) << name;
+    EXPECT_EQ(state.at(name).sizes(), shape.get<std::vector<std::int64_t>>()) << name;
+  }
+  for (const auto& item : model.named_parameters()) {
+    EXPECT_EQ(item.value().requires_grad(), trainable.count(item.key()) == 1) << item.key();
+  }
+}
+
 TEST(WeightNamesParity, NamesShapesAndTrainableSetEqualDetectron2) {
   const auto cases = test::parity_cases([](const nlohmann::json& d) {
     return d.contains("files") && d["files"].contains("d2_names.json");
@@ -108,17 +128,11 @@ TEST(WeightNamesParity, NamesShapesAndTrainableSetEqualDetectron2) {
   ASSERT_FALSE(cases.empty());
   for (const auto& parity_case : cases) {
     const auto names = nlohmann::json::parse(files::read(parity_case.folder / "d2_names.json"));
-    const FasterRcnn model({}, 1);
-    const auto state = test::state_of(model);
-    const auto& expected = names.at("faster_rcnn_R_50_FPN");
-    EXPECT_EQ(state.size(), expected.size());
-    for (const auto& [name, shape] : expected.items()) {
-      ASSERT_EQ(state.count(name), 1U) << name;
-      EXPECT_EQ(state.at(name).sizes(), shape.get<std::vector<std::int64_t>>()) << name;
-    }
-    const auto trainable = names.at("faster_rcnn_R_50_FPN/trainable").get<std::set<std::string>>();
-    for (const auto& item : model.named_parameters()) {
-      EXPECT_EQ(item.value().requires_grad(), trainable.count(item.key()) == 1) << item.key();
+    for (const auto& [model_name, expected] : names.items()) {
+      if (!model_name.ends_with("/trainable")) {
+        SCOPED_TRACE(model_name);
+        expect_names(model_name, expected, names.at(model_name + "/trainable"));
+      }
     }
   }
 }

@@ -14,15 +14,16 @@ using test::ParityCase;
 
 // What the parity suites of all folders look for in a case.json. Extend it with each new suite.
 bool is_accepted(const nlohmann::json& description) {
-  constexpr std::array kFiles{"roi_align.npz",  "nms.npz",      "anchors.npz", "box2box.npz",
-                              "matcher.npz",    "resize.npz",   "mapped.npz",  "solver.npz",
-                              "dets_bbox.json", "d2_names.json"};
+  constexpr std::array kFiles{"roi_align.npz", "nms.npz",          "anchors.npz", "box2box.npz",
+                              "matcher.npz",   "resize.npz",       "mapped.npz",  "solver.npz",
+                              "paste.npz",     "mask_targets.npz", "rle.npz",     "dets_bbox.json",
+                              "d2_names.json"};
   for (const char* file : kFiles) {
     if (description.contains("files") && description["files"].contains(file)) {
       return true;
     }
   }
-  return test::is_faster_rcnn_case(description);
+  return test::is_rcnn_case(description);
 }
 
 std::string test_name(const testing::TestParamInfo<ParityCase>& info) {

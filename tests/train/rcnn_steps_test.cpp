@@ -1,4 +1,4 @@
-// A few whole training steps of each Faster R-CNN case, as Detectron2 made them.
+// A few whole training steps of each Faster and Mask R-CNN case, as Detectron2 made them.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace detforge {
 namespace {
 
 bool has_steps(const nlohmann::json& description) {
-  return description.contains("steps") && test::is_faster_rcnn_case(description);
+  return description.contains("steps") && test::is_rcnn_case(description);
 }
 
 LrSchedule schedule_of(const nlohmann::json& solver) {
@@ -25,12 +25,14 @@ LrSchedule schedule_of(const nlohmann::json& solver) {
                      .warmup_factor = solver["SOLVER.WARMUP_FACTOR"]});
 }
 
-TEST(TrainStepParity, StepsOfFasterRcnnEqualDetectron2) {
+TEST(TrainStepParity, StepsOfRcnnEqualDetectron2) {
   const auto cases = test::parity_cases(has_steps);
   ASSERT_FALSE(cases.empty());
   for (const test::ParityCase& parity_case : cases) {
     SCOPED_TRACE(parity_case.folder.string());
     const nlohmann::json& steps = parity_case.description["steps"];
+    const double spread =
+        parity_case.description["numeric_spread"]["grads_max_abs_diff_over_max_abs"];
     const test::Npz inputs = test::read_npz(parity_case.folder / "inputs.npz");
     const test::Npz expected = test::read_npz(parity_case.folder / "steps.npz");
     const Batch batch{.images = test::rcnn_case_images(inputs),
@@ -53,9 +55,10 @@ TEST(TrainStepParity, StepsOfFasterRcnnEqualDetectron2) {
       const std::map<std::string, double> by_name(result.losses.begin(), result.losses.end());
       for (std::size_t i = 0; i < steps["loss_names"].size(); ++i) {
         const double want = losses[step][static_cast<std::int64_t>(i)].item<double>();
-        // 1e-4 relative is the goal for losses (issue 2); later steps carry the differences of
-        // earlier ones.
-        EXPECT_NEAR(by_name.at(steps["loss_names"][i]), want, 1e-4 * want + 1e-7)
+        // 1e-4 relative is the goal for losses; later steps carry the differences of earlier ones:
+        // as much more as the gradients of the reference's own two runs differ.
+        const double limit = 1e-4 + (step > 0 ? spread : 0.0);
+        EXPECT_NEAR(by_name.at(steps["loss_names"][i]), want, limit * want + 1e-7)
             << "step " << step << " " << steps["loss_names"][i];
       }
     }

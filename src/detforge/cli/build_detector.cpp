@@ -1,5 +1,6 @@
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "detforge/cli/build.h"
 #include "detforge/core/error.h"
@@ -16,7 +17,10 @@ NormType norm_type(const std::string& name) {
   if (name == "FrozenBN") {
     return NormType::kFrozenBn;
   }
-  return name == "BN" ? NormType::kBn : NormType::kGn;  // the schema admits no other
+  if (name == "BN" || name == "SyncBN") {  // one process: the batch is all there is to synchronise
+    return NormType::kBn;
+  }
+  return NormType::kGn;  // the schema admits no other
 }
 
 BoxLossType box_loss_type(const std::string& name) {
@@ -91,6 +95,22 @@ RpnOptions rpn_options(const ModelConfig& model) {
   };
 }
 
+std::optional<MaskHeadOptions> mask_head_options(const ModelConfig& model) {
+  if (!model.mask_on) {
+    return std::nullopt;
+  }
+  const RoiMaskHeadConfig& mask = model.roi_mask_head;
+  return MaskHeadOptions{
+      .pooler = {.resolution = mask.pooler_resolution,
+                 .sampling_ratio = static_cast<int>(mask.pooler_sampling_ratio),
+                 .aligned = mask.pooler_type == "ROIAlignV2"},
+      .num_conv = mask.num_conv,
+      .conv_dim = mask.conv_dim,
+      .norm = norm_type(mask.norm),
+      .class_agnostic = mask.cls_agnostic_mask,
+  };
+}
+
 RoiHeadsOptions roi_heads_options(const Config& config) {
   const RoiHeadsConfig& heads = config.model.roi_heads;
   const RoiBoxHeadConfig& box = config.model.roi_box_head;
@@ -119,6 +139,7 @@ RoiHeadsOptions roi_heads_options(const Config& config) {
                  .score_threshold = heads.score_thresh_test,
                  .nms_threshold = heads.nms_thresh_test,
                  .detections_per_image = config.test.detections_per_image},
+      .mask_head = mask_head_options(config.model),
   };
 }
 

@@ -8,7 +8,6 @@ namespace detforge::config {
 namespace {
 
 const Strings kHeadNorms = {"", "BN", "GN", "SyncBN"};
-const Strings kHeadNormsBuilt = {"\"\"", "\"BN\"", "\"GN\""};
 const Strings kPoolers = {"ROIAlign", "ROIAlignV2"};
 
 std::vector<Key> roi_heads_keys() {
@@ -52,7 +51,7 @@ std::vector<Key> box_head_keys() {
       {KEY(model.roi_box_head.conv_dim), "their output channels", {.min = 1}},
       {KEY(model.roi_box_head.norm),
        "normalisation after those convolutions",
-       {.choices = kHeadNorms, .available = kHeadNormsBuilt}},
+       {.choices = kHeadNorms}},
       {KEY(model.roi_box_head.pooler_resolution), "side of the pooled grid in cells", {.min = 1}},
       {KEY(model.roi_box_head.pooler_sampling_ratio),
        "samples per cell side; 0 = as many as feature cells",

@@ -9,7 +9,6 @@ namespace {
 
 const Strings kStages = {"stem", "res2", "res3", "res4", "res5"};
 const Strings kNorms = {"", "BN", "FrozenBN", "GN", "SyncBN"};
-const Strings kNormsBuilt = {"\"\"", "\"BN\"", "\"FrozenBN\"", "\"GN\""};
 
 std::vector<Key> architecture_keys() {
   return {
@@ -21,7 +20,7 @@ std::vector<Key> architecture_keys() {
       {KEY(model.weights),
        "weights to start from: Detectron2 .pkl, .pth of ours or of torchvision; empty = from "
        "scratch"},
-      {KEY(model.mask_on), "predict a mask for each box", {.available = {"false"}}},
+      {KEY(model.mask_on), "predict a mask for each box (Mask R-CNN)"},
       {KEY(model.keypoint_on), "predict keypoints for each box", {.available = {"false"}}},
       {KEY(model.load_proposals),
        "read proposals from files instead of computing them",
@@ -50,8 +49,10 @@ std::vector<Key> backbone_keys() {
       {KEY(model.resnets.out_features), "stages handed on", {.choices = kStages, .min_length = 1}},
       {KEY(model.resnets.num_groups), "groups of the 3x3 convolutions (ResNeXt: 32)", {.min = 1}},
       {KEY(model.resnets.norm),
-       "normalisation: FrozenBN (fixed, for pretrained weights), BN, GN, SyncBN, or empty for none",
-       {.choices = kNorms, .available = kNormsBuilt}},
+       "normalisation: FrozenBN (fixed, for pretrained weights), BN, GN, SyncBN (BN in a run of "
+       "one "
+       "process), or empty for none",
+       {.choices = kNorms}},
       {KEY(model.resnets.width_per_group),
        "bottleneck width per group at res2; doubles at each stage",
        {.min = 1}},
@@ -75,9 +76,7 @@ std::vector<Key> backbone_keys() {
        {.min = 1, .available = {"1"}}},
       {KEY(model.fpn.in_features), "backbone stages that feed the pyramid", {.choices = kStages}},
       {KEY(model.fpn.out_channels), "channels of every pyramid level", {.min = 1}},
-      {KEY(model.fpn.norm),
-       "normalisation after each pyramid convolution",
-       {.choices = kNorms, .available = kNormsBuilt}},
+      {KEY(model.fpn.norm), "normalisation after each pyramid convolution", {.choices = kNorms}},
       {KEY(model.fpn.fuse_type),
        "how the upper level and the lateral are joined",
        {.choices = {"sum", "avg"}}},

@@ -154,6 +154,10 @@ void check_heads(const ModelConfig& model, const Checker& check) {
     check_group_norm("MODEL.ROI_BOX_HEAD.NORM", model.roi_box_head.norm,
                      "MODEL.ROI_BOX_HEAD.CONV_DIM", model.roi_box_head.conv_dim, check);
   }
+  if (model.mask_on && model.roi_mask_head.num_conv > 0) {
+    check_group_norm("MODEL.ROI_MASK_HEAD.NORM", model.roi_mask_head.norm,
+                     "MODEL.ROI_MASK_HEAD.CONV_DIM", model.roi_mask_head.conv_dim, check);
+  }
 }
 
 void check_data(const Config& config, const Checker& check) {
@@ -190,8 +194,10 @@ void check_solver(const SolverConfig& solver, const ModelConfig& model, const Ch
                 "exchange them, or set BASE_LR_END 0");
   check.require(!solver.nesterov || solver.momentum > 0, {"SOLVER.NESTEROV", "SOLVER.MOMENTUM"},
                 "SOLVER.NESTEROV needs a SOLVER.MOMENTUM above 0", "set SOLVER.MOMENTUM 0.9");
-  const bool has_bn =
-      model.resnets.norm == "BN" || model.fpn.norm == "BN" || model.roi_box_head.norm == "BN";
+  const auto is_bn = [](const std::string& norm) { return norm == "BN" || norm == "SyncBN"; };
+  const bool has_bn = is_bn(model.resnets.norm) || is_bn(model.fpn.norm) ||
+                      is_bn(model.roi_box_head.norm) ||
+                      (model.mask_on && is_bn(model.roi_mask_head.norm));
   check.require(!has_bn || solver.nonfinite_skip == 0,
                 {"SOLVER.NONFINITE_SKIP", "MODEL.RESNETS.NORM"},
                 "SOLVER.NONFINITE_SKIP cannot be used with BN: a step that is skipped has already "

@@ -28,6 +28,11 @@ class Detector : public torch::nn::Module {
   /// pixels). Call in eval mode without gradients.
   virtual std::vector<Detections> predict(const ImageBatch& images) = 0;
 
+  /// predict() without the masks, where those cost extra (for test-time augmentation).
+  virtual std::vector<Detections> predict_boxes(const ImageBatch& images) {
+    return predict(images);
+  }
+
   /// True if predict() gives masks and losses() needs targets with masks.
   virtual bool has_masks() const { return false; }
 

@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include <fmt/format.h>
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
@@ -28,6 +29,8 @@ const std::map<std::string, Setter>& setters() {
        [](auto& o, const Json& v) { o.roi_heads.box_head.fc_dim = v; }},
       {"MODEL.ROI_HEADS.NUM_CLASSES",
        [](auto& o, const Json& v) { o.roi_heads.output.num_classes = v; }},
+      {"MODEL.ROI_MASK_HEAD.CONV_DIM",
+       [](auto& o, const Json& v) { o.roi_heads.mask_head.value().conv_dim = v; }},
       {"MODEL.RPN.BATCH_SIZE_PER_IMAGE",
        [](auto& o, const Json& v) { o.rpn.sampling.batch_size = v; }},
       {"MODEL.ROI_HEADS.BATCH_SIZE_PER_IMAGE",
@@ -85,15 +88,23 @@ std::int64_t round_up(std::int64_t value) {
 
 }  // namespace
 
-bool is_faster_rcnn_case(const Json& description) {
-  return description.contains("base_config") &&
-         description["base_config"].get<std::string>().find("faster_rcnn") != std::string::npos;
+bool is_rcnn_case(const Json& description) {
+  const std::string base = description.value("base_config", "");
+  return base.find("faster_rcnn") != std::string::npos ||
+         base.find("mask_rcnn") != std::string::npos;
+}
+
+bool has_masks(const Json& description) {
+  return description.value("base_config", "").find("mask_rcnn") != std::string::npos;
 }
 
 FasterRcnnOptions rcnn_case_options(const Json& description) {
   FasterRcnnOptions options;
   if (description.at("base_config").get<std::string>().find("R_101") != std::string::npos) {
     options.resnet.depth = 101;
+  }
+  if (has_masks(description)) {
+    options.roi_heads.mask_head.emplace();
   }
   for (const auto& [key, value] : description.at("config_overrides").items()) {
     const auto setter = setters().find(key);
@@ -148,6 +159,16 @@ std::vector<Targets> rcnn_case_targets(const Npz& inputs) {
   for (std::size_t i = 0; inputs.count("gt_boxes" + std::to_string(i)) == 1; ++i) {
     targets.push_back({.boxes = to_tensor(inputs.at("gt_boxes" + std::to_string(i))),
                        .labels = to_tensor(inputs.at("gt_classes" + std::to_string(i)))});
+    const auto part = [&](std::size_t object, std::size_t number) {
+      return inputs.find(fmt::format("poly{}_{}_{}", i, object, number));
+    };
+    for (std::size_t k = 0; part(k, 0) != inputs.end(); ++k) {
+      Segmentation mask;
+      for (std::size_t j = 0; part(k, j) != inputs.end(); ++j) {
+        mask.polygons.push_back(part(k, j)->second.to_double());
+      }
+      targets.back().masks.push_back(std::move(mask));
+    }
   }
   return targets;
 }

@@ -9,8 +9,10 @@
 
 namespace detforge::test {
 
-/// True for parity cases of Detectron2's Faster R-CNN with box heads only (by base_config).
-bool is_faster_rcnn_case(const nlohmann::json& description);
+/// True for parity cases of Detectron2's Faster R-CNN and Mask R-CNN (by base_config).
+bool is_rcnn_case(const nlohmann::json& description);
+/// True for those of Mask R-CNN.
+bool has_masks(const nlohmann::json& description);
 
 /// The options that a case's base_config and config_overrides mean. Throws Error on an override
 /// that it does not know, so that no case is compared with the wrong model.

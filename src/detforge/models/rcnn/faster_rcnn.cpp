@@ -31,8 +31,25 @@ LossMap FasterRcnn::losses(const ImageBatch& images, const std::vector<Targets>&
 std::vector<Detections> FasterRcnn::predict(const ImageBatch& images) {
   check(images);
   const std::vector<Tensor> features = backbone_->forward(images.images);
+  std::vector<Detections> detections = predict_boxes(images, features);
+  if (has_masks()) {
+    const std::vector<Tensor> masks = roi_heads_->predict_masks(features, detections);
+    for (std::size_t i = 0; i < detections.size(); ++i) {
+      detections[i].masks = masks[i];
+    }
+  }
+  return detections;
+}
+
+std::vector<Detections> FasterRcnn::predict_boxes(const ImageBatch& images) {
+  check(images);
+  return predict_boxes(images, backbone_->forward(images.images));
+}
+
+std::vector<Detections> FasterRcnn::predict_boxes(const ImageBatch& images,
+                                                  const std::vector<Tensor>& features) {
   const RpnImpl::Output rpn = proposal_generator_->forward(images, features);
-  return roi_heads_->predict(features, rpn.proposals, images);
+  return roi_heads_->predict_boxes(features, rpn.proposals, images);
 }
 
 std::vector<Tensor> FasterRcnn::predict_masks(const ImageBatch& images,
@@ -42,13 +59,7 @@ std::vector<Tensor> FasterRcnn::predict_masks(const ImageBatch& images,
       detections.size() == static_cast<std::size_t>(images.count()),
       fmt::format("{} images come with {} lists of detections", images.count(), detections.size()),
       "give one list for each image");
-  std::vector<Tensor> boxes;
-  std::vector<Tensor> labels;
-  for (const Detections& image : detections) {
-    boxes.push_back(image.boxes);
-    labels.push_back(image.labels);
-  }
-  return roi_heads_->predict_masks(backbone_->forward(images.images), boxes, labels);
+  return roi_heads_->predict_masks(backbone_->forward(images.images), detections);
 }
 
 void FasterRcnn::check(const ImageBatch& images) const {

@@ -32,6 +32,7 @@ class FasterRcnn final : public Detector {
   /// loss_cls, loss_box_reg, loss_mask (with a mask head), loss_rpn_cls, loss_rpn_loc.
   LossMap losses(const ImageBatch& images, const std::vector<Targets>& targets) override;
   std::vector<Detections> predict(const ImageBatch& images) override;
+  std::vector<Detections> predict_boxes(const ImageBatch& images) override;
   bool has_masks() const override { return roi_heads_->options().mask_head.has_value(); }
   std::vector<Tensor> predict_masks(const ImageBatch& images,
                                     const std::vector<Detections>& detections) override;
@@ -44,6 +45,8 @@ class FasterRcnn final : public Detector {
   RoiHeads& roi_heads() { return roi_heads_; }
 
  private:
+  std::vector<Detections> predict_boxes(const ImageBatch& images,
+                                        const std::vector<Tensor>& features);
   void check(const ImageBatch& images) const;
   void check(const ImageBatch& images, const std::vector<Targets>& targets) const;
 

@@ -40,35 +40,26 @@ LossMap RoiHeadsImpl::losses(const std::vector<Tensor>& features,
   return losses;
 }
 
-std::vector<Detections> RoiHeadsImpl::predict(const std::vector<Tensor>& features,
-                                              const std::vector<Proposals>& proposals,
-                                              const ImageBatch& images) {
+std::vector<Detections> RoiHeadsImpl::predict_boxes(const std::vector<Tensor>& features,
+                                                    const std::vector<Proposals>& proposals,
+                                                    const ImageBatch& images) {
   std::vector<Tensor> boxes;
   for (const Proposals& image : proposals) {
     boxes.push_back(image.boxes);
   }
-  std::vector<Detections> detections =
-      fast_rcnn_inference(classify(features, boxes), proposals, images.sizes, options_.output);
-  if (mask_branch_) {
-    boxes.clear();
-    std::vector<Tensor> labels;
-    for (const Detections& image : detections) {
-      boxes.push_back(image.boxes);
-      labels.push_back(image.labels);
-    }
-    const std::vector<Tensor> masks = predict_masks(features, boxes, labels);
-    for (std::size_t i = 0; i < detections.size(); ++i) {
-      detections[i].masks = masks[i];
-    }
-  }
-  return detections;
+  return fast_rcnn_inference(classify(features, boxes), proposals, images.sizes, options_.output);
 }
 
 std::vector<Tensor> RoiHeadsImpl::predict_masks(const std::vector<Tensor>& features,
-                                                const std::vector<Tensor>& boxes,
-                                                const std::vector<Tensor>& labels) const {
+                                                const std::vector<Detections>& detections) const {
   DETFORGE_CHECK(mask_branch_.has_value(), "the model has no mask head",
                  "set MODEL.MASK_ON True and load weights of a Mask R-CNN");
+  std::vector<Tensor> boxes;
+  std::vector<Tensor> labels;
+  for (const Detections& image : detections) {
+    boxes.push_back(image.boxes);
+    labels.push_back(image.labels);
+  }
   return mask_branch_->predict(inputs_of(features), boxes, labels);
 }
 

@@ -40,10 +40,15 @@ class RoiHeadsImpl : public torch::nn::Module {
                  const ImageBatch& images,
                  const std::vector<Targets>& targets);
 
-  /// Detections, with masks if there is a mask head.
-  std::vector<Detections> predict(const std::vector<Tensor>& features,
-                                  const std::vector<Proposals>& proposals,
-                                  const ImageBatch& images);
+  /// Detections without masks.
+  std::vector<Detections> predict_boxes(const std::vector<Tensor>& features,
+                                        const std::vector<Proposals>& proposals,
+                                        const ImageBatch& images);
+
+  /// Masks of the boxes and labels of each image, see MaskBranch::predict. Throws Error without a
+  /// mask head.
+  std::vector<Tensor> predict_masks(const std::vector<Tensor>& features,
+                                    const std::vector<Detections>& detections) const;
 
   /// Matches the proposals of one image (and its ground truth, if append_gt) and samples;
   /// foreground first.
@@ -54,11 +59,6 @@ class RoiHeadsImpl : public torch::nn::Module {
   /// Class logits and box deltas of boxes [B_i,4] per image. `features`: all maps of the backbone.
   FastRcnnPredictorImpl::Output classify(const std::vector<Tensor>& features,
                                          const std::vector<Tensor>& boxes);
-  /// Masks of given boxes [B_i,4] and labels [B_i] per image, see MaskBranch::predict. Throws Error
-  /// without a mask head.
-  std::vector<Tensor> predict_masks(const std::vector<Tensor>& features,
-                                    const std::vector<Tensor>& boxes,
-                                    const std::vector<Tensor>& labels) const;
   const RoiHeadsOptions& options() const { return options_; }
 
  private:

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "detforge/models/box_coder.h"
+#include "detforge/ops/paste_masks.h"
+#include "detforge/structures/rle.h"
 #include "support/torch/rcnn_case.h"
 #include "support/torch/tensors.h"
 
@@ -12,6 +15,7 @@ namespace {
 
 using test::expect_close;
 using test::expect_close_l2;
+using test::NpyArray;
 using test::Npz;
 using test::ParityCase;
 using test::to_tensor;
@@ -39,7 +43,7 @@ Tensor canonical_order(const SampledRois& rois) {
   return torch::tensor(order, torch::kLong);
 }
 
-class FasterRcnnParity : public testing::TestWithParam<ParityCase> {
+class RcnnParity : public testing::TestWithParam<ParityCase> {
  protected:
   void SetUp() override {
     model_ = test::rcnn_case_model(GetParam());
@@ -70,12 +74,45 @@ class FasterRcnnParity : public testing::TestWithParam<ParityCase> {
     }
   }
 
+  // Areas of all pasted masks, pixels of the first ones: at least 99.9 % must agree.
+  void expect_pasted(const Npz& expected, std::size_t image, const Detections& found) const {
+    const auto output = GetParam().description["output_sizes"][image];
+    const ImageSize size{output[0], output[1]}, network = images_.sizes[image];
+    const auto scale_x = static_cast<float>(size.width) / static_cast<float>(network.width);
+    const auto scale_y = static_cast<float>(size.height) / static_cast<float>(network.height);
+    const Tensor boxes =
+        clip_boxes(found.boxes * torch::tensor({scale_x, scale_y, scale_x, scale_y}), size);
+    const std::vector<Rle> pasted = paste_masks(found.masks, boxes, size);
+    const auto areas = expected.at(fmt::format("post_mask_area{}", image)).to_i64();
+    const NpyArray& bits = expected.at(fmt::format("post_masks_bits{}", image));
+    const auto pixels = static_cast<std::size_t>(size.height * size.width);
+    ASSERT_EQ(pasted.size(), areas.size());  // no box of these cases is left empty
+    std::int64_t area_difference = 0, pixel_difference = 0;
+    std::vector<std::uint8_t> mask(pixels);
+    for (std::size_t d = 0; d < pasted.size(); ++d) {
+      area_difference += std::abs(rle_area(pasted[d].counts) - areas[d]);
+      if (static_cast<std::int64_t>(d) >= bits.shape[0]) {
+        continue;
+      }
+      decode_mask(pasted[d], mask);
+      const auto* packed = bits.bytes.data() + d * static_cast<std::size_t>(bits.shape[1]);
+      for (std::size_t p = 0; p < pixels; ++p) {
+        const int bit = static_cast<unsigned char>(packed[p / 8]) >> (7 - p % 8) & 1;
+        pixel_difference += bit != mask[p] ? 1 : 0;
+      }
+    }
+    RecordProperty("pixels_that_differ", static_cast<int>(pixel_difference));
+    EXPECT_LE(static_cast<double>(pixel_difference), 1e-3 * static_cast<double>(12 * pixels));
+    EXPECT_LE(static_cast<double>(area_difference),
+              1e-3 * static_cast<double>(std::accumulate(areas.begin(), areas.end(), 0L)));
+  }
+
   std::unique_ptr<FasterRcnn> model_;
   ImageBatch images_;
   std::vector<Targets> targets_;
 };
 
-TEST_P(FasterRcnnParity, MapsProposalsAndAnchorLabelsEqualDetectron2) {
+TEST_P(RcnnParity, MapsProposalsAndAnchorLabelsEqualDetectron2) {
   const torch::NoGradGuard no_grad;
   const Npz expected = arrays("train.npz");
   const std::vector<Tensor> features = model_->backbone()->forward(images_.images);
@@ -101,19 +138,21 @@ TEST_P(FasterRcnnParity, MapsProposalsAndAnchorLabelsEqualDetectron2) {
   }
 }
 
-TEST_P(FasterRcnnParity, SampledRoisAndTheirPredictionsEqualDetectron2) {
+TEST_P(RcnnParity, SampledRoisAndTheirPredictionsEqualDetectron2) {
   const torch::NoGradGuard no_grad;
   const Npz expected = arrays("train.npz");
   const std::vector<Tensor> features = model_->backbone()->forward(images_.images);
   const RpnImpl::Output rpn = model_->proposal_generator()->forward(images_, features);
   const auto background = model_->roi_heads()->options().output.num_classes;
   std::vector<Tensor> boxes;
+  std::int64_t foreground_count = 0;
   for (std::size_t i = 0; i < targets_.size(); ++i) {
     const SampledRois rois =
         model_->roi_heads()->sample_rois(rpn.proposals[i].boxes, targets_[i], images_.rng_keys[i]);
     const Tensor order = canonical_order(rois);
     const Tensor labels = rois.labels.index_select(0, order);
     boxes.push_back(rois.boxes.index_select(0, order));
+    foreground_count += (labels < background).sum().item<std::int64_t>();
     EXPECT_TRUE(
         expect_close(boxes.back(), to_tensor(expected.at(fmt::format("roi_boxes{}", i))), kBoxes));
     EXPECT_TRUE(
@@ -125,6 +164,9 @@ TEST_P(FasterRcnnParity, SampledRoisAndTheirPredictionsEqualDetectron2) {
                                to_tensor(expected.at(gt_name)), kBoxes));
     }
   }
+  if (expected.count("num_mask_rois") == 1) {
+    EXPECT_EQ(foreground_count, expected.at("num_mask_rois").to_i64()[0]);
+  }
   const FastRcnnPredictorImpl::Output output = model_->roi_heads()->classify(features, boxes);
   const bool all = expected.count("roi_cls_logits") == 1;
   const Tensor logits = to_tensor(expected.at(all ? "roi_cls_logits" : "roi_cls_logits_100"));
@@ -133,7 +175,7 @@ TEST_P(FasterRcnnParity, SampledRoisAndTheirPredictionsEqualDetectron2) {
   EXPECT_TRUE(expect_close(output.deltas.slice(0, 0, deltas.size(0)), deltas, kLogits));
 }
 
-TEST_P(FasterRcnnParity, LossesAndGradientsEqualDetectron2) {
+TEST_P(RcnnParity, LossesAndGradientsEqualDetectron2) {
   const Npz expected = arrays("train.npz");
   const Npz gradients = arrays("grads.npz");
   Tensor total = torch::zeros({});
@@ -174,7 +216,7 @@ TEST_P(FasterRcnnParity, LossesAndGradientsEqualDetectron2) {
   }
 }
 
-TEST_P(FasterRcnnParity, ProposalsAndDetectionsOfInferenceEqualDetectron2) {
+TEST_P(RcnnParity, ProposalsAndDetectionsOfInferenceEqualDetectron2) {
   const torch::NoGradGuard no_grad;
   const Npz expected = arrays("infer.npz");
   model_->eval();
@@ -192,9 +234,29 @@ TEST_P(FasterRcnnParity, ProposalsAndDetectionsOfInferenceEqualDetectron2) {
   }
 }
 
+class MaskRcnnParity : public RcnnParity {};
+
+TEST_P(MaskRcnnParity, MasksOfInferenceEqualDetectron2) {
+  const torch::NoGradGuard no_grad;
+  const Npz expected = arrays("infer.npz");
+  model_->eval();
+  const std::vector<Detections> detections = model_->predict(images_);
+  for (std::size_t i = 0; i < detections.size(); ++i) {
+    const Tensor masks = to_tensor(expected.at(fmt::format("det_masks28_{}", i)));
+    EXPECT_TRUE(expect_close(detections[i].masks.slice(0, 0, masks.size(0)), masks,
+                             {.rtol = 1e-4, .atol = 1e-4}));
+    expect_pasted(expected, i, detections[i]);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases,
-                         FasterRcnnParity,
-                         testing::ValuesIn(test::parity_cases(test::is_faster_rcnn_case)),
+                         MaskRcnnParity,
+                         testing::ValuesIn(test::parity_cases(test::has_masks)),
+                         test_name);
+
+INSTANTIATE_TEST_SUITE_P(Cases,
+                         RcnnParity,
+                         testing::ValuesIn(test::parity_cases(test::is_rcnn_case)),
                          test_name);
 
 }  // namespace
