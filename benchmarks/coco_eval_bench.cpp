@@ -15,7 +15,6 @@
 #include <iterator>
 #include <numbers>
 #include <string>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -23,6 +22,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "detforge/core/allocator.h"
 #include "detforge/core/files.h"
 #include "detforge/core/rng.h"
 #include "detforge/core/timer.h"
@@ -172,15 +172,9 @@ void make(const std::filesystem::path& folder, std::int64_t images) {
                                               "]}\n");
   write_results_json(folder / "boxes.json", detections);
   write_results_json(folder / "masks.json", detections, masks);
-  fmt::print("{} images, {} objects, {} detections, {:.0f} runs per mask; {}\n", images, id,
+  fmt::print("{} images, {} objects, {} detections, {:.0f} runs per mask\n", images, id,
              detections.size(),
-             static_cast<double>(masks.run_count()) / static_cast<double>(masks.size()), "seed 1");
-}
-
-double peak_mib() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024;
+             static_cast<double>(masks.run_count()) / static_cast<double>(masks.size()));
 }
 
 CocoEvalResult judge(const std::filesystem::path& folder, bool with_masks, int threads) {
@@ -203,10 +197,10 @@ CocoEvalResult judge(const std::filesystem::path& folder, bool with_masks, int t
   const double evaluate_s = timer.restart();
   fmt::print(
       "load {:.3f} s (annotations {:.3f}, draw {:.3f}, results {:.3f}), evaluate {:.3f} s (prepare "
-      "{:.3f}; threads summed: match {:.3f}, accumulate {:.3f}), total {:.3f} s, peak {:.0f} MiB\n",
+      "{:.3f}; threads summed: match {:.3f}, accumulate {:.3f}), total {:.3f} s, peak {} MiB\n",
       annotations_s + draw_s + results_s, annotations_s, draw_s, results_s, evaluate_s,
       result.prepare_s, result.match_s, result.accumulate_s,
-      annotations_s + draw_s + results_s + evaluate_s, peak_mib());
+      annotations_s + draw_s + results_s + evaluate_s, peak_rss_bytes() >> 20);
   return result;
 }
 

@@ -187,13 +187,19 @@ TEST(ResultsJsonMasks, TextMayHoldAnyEscapeOfJson) {
 }
 
 TEST(ResultsJsonMasks, AMissingBoxIsTheMasks) {
+  // Two entries, and a key behind the mask, because the mask is looked up a second time.
+  const std::string one = fmt::format(R"({{{},{},"more":[{{"a":[1,2]}}]}})", kEntry, kRle);
   for (const bool masks : {false, true}) {
-    const auto read = read_results(entry(kRle), {.masks = masks}).detections.at(0);
-    EXPECT_EQ(read.x, 1);
-    EXPECT_EQ(read.y, 0);
-    EXPECT_EQ(read.width, 2);
-    EXPECT_EQ(read.height, 3);
-    EXPECT_EQ(read.score, 0.5);
+    const auto all = read_results("[" + one + "," + one + "]", {.masks = masks});
+    ASSERT_EQ(all.detections.size(), 2U);
+    EXPECT_EQ(all.masks.size(), masks ? 2U : 0U);
+    for (const EvalDetection& read : all.detections) {
+      EXPECT_EQ(read.x, 1);
+      EXPECT_EQ(read.y, 0);
+      EXPECT_EQ(read.width, 2);
+      EXPECT_EQ(read.height, 3);
+      EXPECT_EQ(read.score, 0.5);
+    }
   }
   EXPECT_FALSE(read_masks(entry(kRle)).has_boxes);
   EXPECT_TRUE(read_masks(entry(std::string(kRle) + R"(,"bbox":[0,0,1,1])")).has_boxes);
