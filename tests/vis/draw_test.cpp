@@ -1,40 +1,22 @@
 #include "detforge/vis/draw.h"
 
-#include <cstdlib>
-#include <set>
-
 #include <gtest/gtest.h>
 
 #include "detforge/core/error.h"
+#include "vis/pixels.h"
 
 namespace detforge {
 namespace {
 
-Image grey(ImageSize size) {
-  return {size.height, size.width,
-          std::vector<std::uint8_t>(static_cast<std::size_t>(size.height * size.width * 3), 128)};
+using test::grey;
+using test::is_grey;
+
+bool has_colour(const Image& image, std::int64_t y, std::int64_t x, std::int64_t label) {
+  return test::has_colour(image, y, x, class_colour(label));
 }
 
 DrawOptions as_it_is() {
   return {.labels = false, .least_short_edge = 0};
-}
-
-bool has_colour(const Image& image, std::int64_t y, std::int64_t x, std::int64_t label) {
-  const auto colour = class_colour(label);
-  for (std::size_t channel = 0; channel < 3; ++channel) {
-    if (std::abs(image.row(y)[3 * x + static_cast<std::int64_t>(channel)] - colour[channel]) > 8) {
-      return false;
-    }
-  }
-  return true;
-}
-
-TEST(ClassColour, FirstEightyDiffer) {
-  std::set<std::array<std::uint8_t, 3>> seen;
-  for (std::int64_t label = 0; label < 80; ++label) {
-    seen.insert(class_colour(label));
-  }
-  EXPECT_EQ(seen.size(), 80U);
 }
 
 TEST(DrawDetections, DrawsEachBoxInItsClassColourAndNothingInside) {
@@ -96,15 +78,41 @@ TEST(DrawDetections, StrangeInputsAreDrawnOrRefused) {
   EXPECT_THROW(draw_detections(image, {{1, 1, 9, 9}}, {0}, {0.1, 0.2}, {}), Error);
 }
 
-TEST(DrawGroundTruth, DrawsBoxesAndPolygons) {
+TEST(DrawDetections, BoxesFarOutsideAreCut) {
+  const Image drawn =
+      draw_detections(grey({600, 600}), {{-1e12, 100, 1e12, 300}}, {0}, {}, {}, as_it_is());
+  EXPECT_TRUE(has_colour(drawn, 100, 300, 0));
+  EXPECT_TRUE(is_grey(drawn, 200, 300));
+}
+
+TEST(DrawGroundTruth, FillsPolygonsAndMarksCrowds) {
   Instance instance;
   instance.box = {100, 100, 300, 300};
   instance.label = 2;
   instance.segmentation.polygons = {{100, 200, 200, 100, 300, 200, 200, 300}};
   const Image drawn = draw_ground_truth(grey({600, 600}), {instance}, {}, as_it_is());
-  EXPECT_TRUE(has_colour(drawn, 100, 120, 2));
-  EXPECT_NE(drawn.row(150)[3 * 150], 128);  // on the polygon's edge
-  EXPECT_EQ(drawn.row(200)[3 * 200], 128);
+  EXPECT_TRUE(test::is_mix(drawn, 200, 200, class_colour(2), DrawOptions().fill));
+  EXPECT_TRUE(is_grey(drawn, 120, 120));  // in the box, beside the diamond
+  EXPECT_FALSE(is_grey(drawn, 100, 120));
+  const std::vector<std::string> names = {"a", "b", "c"};
+  const DrawOptions with_labels{.boxes = false, .masks = false, .least_short_edge = 0};
+  const Image plain = draw_ground_truth(grey({600, 600}), {instance}, names, with_labels);
+  instance.is_crowd = true;
+  EXPECT_NE(draw_ground_truth(grey({600, 600}), {instance}, names, with_labels).bgr, plain.bgr);
+}
+
+TEST(DrawComparison, ShowsBothSidesWithCaptions) {
+  Instance truth;
+  truth.box = {10, 10, 400, 400};
+  const std::vector<DrawnObject> found = {{.box = truth.box, .label = 0, .score = 0.2}};
+  DrawOptions options = as_it_is();
+  options.score_threshold = 0.5;
+  const Image sheet = draw_comparison(grey({500, 500}), found, {truth}, {"a"}, options);
+  ASSERT_GT(sheet.width, 1000);
+  ASSERT_GT(sheet.height, 500);
+  const std::int64_t strip = sheet.height - 500 - 6;  // captions and the gap above; one gap below
+  EXPECT_TRUE(is_grey(sheet, strip + 10, 6 + 200));   // left: below the threshold
+  EXPECT_TRUE(has_colour(sheet, strip + 10, 12 + 500 + 200, 0));
 }
 
 }  // namespace

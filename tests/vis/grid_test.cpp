@@ -41,12 +41,5 @@ TEST(Captioned, AddsAStripAndKeepsThePicture) {
   EXPECT_LT(sheet.row(0)[3 * 399], 100);
 }
 
-TEST(SideBySide, HoldsBothPictures) {
-  const Image sheet = side_by_side(filled({50, 60}, 210), filled({50, 60}, 220));
-  EXPECT_GE(sheet.width, 120);
-  EXPECT_EQ(sheet.row(sheet.height - 8)[3 * 10], 210);
-  EXPECT_EQ(sheet.row(sheet.height - 8)[3 * (sheet.width - 10)], 220);
-}
-
 }  // namespace
 }  // namespace detforge

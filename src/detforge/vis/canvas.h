@@ -1,10 +1,9 @@
 #pragma once
 
-#include <string>
-
 #include <opencv2/core.hpp>
 
 #include "detforge/structures/image.h"
+#include "detforge/vis/colours.h"
 
 namespace detforge::vis {
 
@@ -13,22 +12,16 @@ inline cv::Mat view(Image& image) {
   return {static_cast<int>(image.height), static_cast<int>(image.width), CV_8UC3, image.bgr.data()};
 }
 
+inline cv::Scalar scalar(const Colour& colour) {
+  return {static_cast<double>(colour[0]), static_cast<double>(colour[1]),
+          static_cast<double>(colour[2])};
+}
+
 /// Letters and lines in proportion to the picture.
 struct Style {
-  double font_scale;
-  int line_width, text_width;
+  double text_height;  ///< of capital letters, in pixels
+  int line_width;
 };
 Style style_for(ImageSize size);
-
-/// OpenCV's fonts have ASCII only.
-std::string printable(const std::string& text);
-
-/// Text on a filled ground with its lower left corner at `at`, moved into the picture where it
-/// would leave it.
-void draw_label(cv::Mat& canvas,
-                const std::string& text,
-                cv::Point at,
-                const cv::Scalar& ground,
-                const Style& style);
 
 }  // namespace detforge::vis

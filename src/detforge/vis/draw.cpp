@@ -10,7 +10,11 @@
 
 #include "detforge/core/error.h"
 #include "detforge/data/resize.h"
+#include "detforge/structures/polygon_raster.h"
 #include "detforge/vis/canvas.h"
+#include "detforge/vis/grid.h"
+#include "detforge/vis/labels.h"
+#include "detforge/vis/mask_layer.h"
 
 namespace detforge {
 namespace {
@@ -18,9 +22,11 @@ namespace {
 constexpr int kFractionBits = 4;  // OpenCV draws at sixteenths of a pixel
 
 /// A coordinate for cv:: drawing functions: OpenCV's pixel centres lie at whole numbers, ours at
-/// .5.
+/// .5. Bounded, because OpenCV's own arithmetic is 32 bits wide.
 int fixed(double value) {
-  return static_cast<int>(std::lround((value - 0.5) * (1 << kFractionBits)));
+  constexpr double kFar = 1e6;
+  return static_cast<int>(
+      std::lround((std::clamp(value, -kFar, kFar) - 0.5) * (1 << kFractionBits)));
 }
 
 /// The copy that is drawn on, and the factor from pixels of the original to its own.
@@ -45,75 +51,139 @@ Sheet make_sheet(const Image& image, const DrawOptions& options) {
   return sheet;
 }
 
-cv::Scalar to_scalar(std::int64_t label) {
-  const auto colour = class_colour(label);
-  return {static_cast<double>(colour[0]), static_cast<double>(colour[1]),
-          static_cast<double>(colour[2])};
+/// Objects to draw in the order of drawing: crowds, then by rising score.
+std::vector<DrawnObject> in_drawing_order(std::span<const DrawnObject> objects, double threshold) {
+  std::vector<DrawnObject> chosen;
+  std::copy_if(objects.begin(), objects.end(), std::back_inserter(chosen),
+               [&](const DrawnObject& object) { return object.score.value_or(1) >= threshold; });
+  std::stable_sort(chosen.begin(), chosen.end(), [](const DrawnObject& a, const DrawnObject& b) {
+    return std::pair(!a.is_crowd, a.score.value_or(1)) <
+           std::pair(!b.is_crowd, b.score.value_or(1));
+  });
+  return chosen;
 }
 
-void draw_box(cv::Mat& canvas, const Box& box, std::int64_t label, const vis::Style& style) {
-  cv::rectangle(canvas, cv::Point(fixed(box.x1), fixed(box.y1)),
-                cv::Point(fixed(box.x2), fixed(box.y2)), to_scalar(label), style.line_width,
-                cv::LINE_AA, kFractionBits);
+std::vector<Colour> colours_of(const std::vector<DrawnObject>& objects, std::size_t class_count) {
+  std::vector<Box> boxes;
+  std::vector<std::int64_t> labels;
+  for (const DrawnObject& object : objects) {
+    boxes.push_back(object.box);
+    labels.push_back(object.label);
+  }
+  return object_colours(boxes, labels, static_cast<std::int64_t>(class_count));
 }
 
-/// Above the box where there is room, else inside it.
-void draw_name(cv::Mat& canvas,
-               const Box& box,
-               const std::string& text,
-               std::int64_t label,
-               const vis::Style& style) {
-  const cv::Point corner(static_cast<int>(box.x1) - style.line_width / 2, static_cast<int>(box.y1));
-  vis::draw_label(canvas, text, corner, to_scalar(label), style);
-}
+/// Draws on one sheet, layer by layer, so that no fill dims another object's outline or label.
+class Painter {
+ public:
+  Painter(Sheet& sheet, const DrawOptions& options)
+      : sheet_(sheet),
+        canvas_(vis::view(sheet.image)),
+        options_(options),
+        style_(vis::style_for(sheet.image.size())) {}
 
-std::string name_of(std::int64_t label, const std::vector<std::string>& class_names) {
-  const bool known = label >= 0 && label < static_cast<std::int64_t>(class_names.size());
-  return known ? class_names[static_cast<std::size_t>(label)] : std::to_string(label);
-}
-
-void draw_polygons(cv::Mat& canvas, const Sheet& sheet, const Instance& instance) {
-  for (const auto& polygon : instance.segmentation.polygons) {
-    std::vector<cv::Point> points;
-    for (std::size_t i = 0; i + 1 < polygon.size(); i += 2) {
-      points.emplace_back(fixed(polygon[i] * sheet.scale_x), fixed(polygon[i + 1] * sheet.scale_y));
+  /// One piece of a mask at a time is in memory: a picture may have hundreds of large ones.
+  void draw_masks(const std::vector<DrawnObject>& objects, const std::vector<Colour>& colours) {
+    for (std::size_t i = 0; i < objects.size(); ++i) {
+      const double fill = objects[i].is_crowd ? options_.fill / 2 : options_.fill;
+      vis::tint(canvas_, piece_of(objects[i]), colours[i], fill);
     }
-    if (points.size() > 2) {
-      cv::polylines(canvas, points, true, to_scalar(instance.label), 1, cv::LINE_AA, kFractionBits);
+    for (std::size_t i = 0; i < objects.size(); ++i) {
+      const vis::MaskPiece piece = piece_of(objects[i]);
+      vis::outline(canvas_, piece, colours[i], line_width_for(piece.bits.size()));
     }
   }
-}
 
-/// Indices of the objects to draw, the best last.
-std::vector<std::size_t> drawing_order(std::size_t count,
-                                       const std::vector<double>& scores,
-                                       double threshold) {
-  std::vector<std::size_t> order(count);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  if (!scores.empty()) {
-    std::erase_if(order, [&](std::size_t i) { return scores[i] < threshold; });
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return scores[a] < scores[b]; });
+  void draw_box(const DrawnObject& object, const Colour& colour) {
+    constexpr double kBesideMask = 0.6;
+    const Box box = sheet_.scaled(object.box);
+    if (options_.masks && !object.mask.counts.empty()) {
+      vis::tint_frame(canvas_, box, colour, std::max(1, style_.line_width / 2), kBesideMask);
+    } else {
+      cv::rectangle(canvas_, cv::Point(fixed(box.x1), fixed(box.y1)),
+                    cv::Point(fixed(box.x2), fixed(box.y2)), vis::scalar(colour), style_.line_width,
+                    cv::LINE_AA, kFractionBits);
+    }
   }
-  return order;
+
+  /// The best objects' labels first, so that they get the best places.
+  void draw_labels(const std::vector<DrawnObject>& objects,
+                   const std::vector<Colour>& colours,
+                   const std::vector<std::string>& class_names) {
+    std::vector<vis::Label> labels;
+    for (std::size_t i = objects.size(); i-- > 0;) {
+      labels.push_back(label_of(objects[i], colours[i], class_names));
+    }
+    vis::draw_labels(canvas_, labels, style_);
+  }
+
+ private:
+  vis::MaskPiece piece_of(const DrawnObject& object) const {
+    return object.mask.counts.empty()
+               ? vis::MaskPiece{}
+               : vis::enlarged(vis::cut_mask(object.mask), sheet_.scale_x, sheet_.scale_y);
+  }
+
+  vis::Label label_of(const DrawnObject& object,
+                      const Colour& colour,
+                      const std::vector<std::string>& class_names) const {
+    const bool known =
+        object.label >= 0 && object.label < static_cast<std::int64_t>(class_names.size());
+    std::string name =
+        known ? class_names[static_cast<std::size_t>(object.label)] : std::to_string(object.label);
+    name += object.is_crowd ? " crowd" : "";
+    const std::string score = object.score ? fmt::format("{:.2f}", *object.score) : "";
+    const std::string text = score.empty() ? name : name + " " + score;
+    const bool is_only_class = class_names.size() == 1 && known && !object.is_crowd;
+    return {.box = sheet_.scaled(object.box),
+            .text = is_only_class && score.empty() ? "" : text,
+            .short_text = is_only_class ? score : text,
+            .colour = colour};
+  }
+
+  /// Thin lines around small objects, of which thick ones would leave nothing to see.
+  int line_width_for(cv::Size object) const {
+    const double edge = std::sqrt(static_cast<double>(object.area()));
+    return std::clamp(static_cast<int>(std::lround(edge / 18)), 1, style_.line_width);
+  }
+
+  Sheet& sheet_;
+  cv::Mat canvas_;
+  const DrawOptions& options_;
+  vis::Style style_;
+};
+
+void check_masks(std::span<const DrawnObject> objects, ImageSize size) {
+  for (const DrawnObject& object : objects) {
+    DETFORGE_CHECK(
+        object.mask.counts.empty() || object.mask.size == size,
+        fmt::format("a mask of {} x {} for a picture of {} x {} (height x width)",
+                    object.mask.size.height, object.mask.size.width, size.height, size.width),
+        "masks are drawn in pixels of the picture");
+  }
 }
 
 }  // namespace
 
-std::array<std::uint8_t, 3> class_colour(std::int64_t label) {
-  // Steps of the golden ratio around the colour circle never come close to one another for long.
-  const double turn = static_cast<double>(label) * 0.618033988749895 + 0.09;
-  const double hue = 6 * (turn - std::floor(turn));
-  const double value = label % 2 == 0 ? 255 : 215;
-  const double saturation = label % 3 == 2 ? 0.62 : 0.88;
-  std::array<std::uint8_t, 3> bgr{};
-  constexpr std::array<double, 3> kOffsets = {1, 3, 5};  // of blue, green and red
-  for (std::size_t channel = 0; channel < 3; ++channel) {
-    const double at = std::fmod(hue + kOffsets[channel], 6.0);
-    const double share = std::clamp(std::min(at, 4 - at), 0.0, 1.0);
-    bgr[channel] = static_cast<std::uint8_t>(std::lround(value * (1 - saturation * share)));
+Image draw_objects(const Image& image,
+                   std::span<const DrawnObject> objects,
+                   const std::vector<std::string>& class_names,
+                   const DrawOptions& options) {
+  check_masks(objects, image.size());
+  Sheet sheet = make_sheet(image, options);
+  const std::vector<DrawnObject> ordered = in_drawing_order(objects, options.score_threshold);
+  const std::vector<Colour> colours = colours_of(ordered, class_names.size());
+  Painter painter(sheet, options);
+  if (options.masks) {
+    painter.draw_masks(ordered, colours);
   }
-  return bgr;
+  for (std::size_t i = 0; options.boxes && i < ordered.size(); ++i) {
+    painter.draw_box(ordered[i], colours[i]);
+  }
+  if (options.labels) {
+    painter.draw_labels(ordered, colours, class_names);
+  }
+  return std::move(sheet.image);
 }
 
 Image draw_detections(const Image& image,
@@ -126,43 +196,49 @@ Image draw_detections(const Image& image,
       labels.size() == boxes.size() && (scores.empty() || scores.size() == boxes.size()),
       fmt::format("{} boxes, {} labels, {} scores", boxes.size(), labels.size(), scores.size()),
       "this is a bug: give one of each per object");
-  Sheet sheet = make_sheet(image, options);
-  cv::Mat canvas = vis::view(sheet.image);
-  const vis::Style style = vis::style_for(sheet.image.size());
-  const auto order = drawing_order(boxes.size(), scores, options.score_threshold);
-  for (const std::size_t i : order) {
-    draw_box(canvas, sheet.scaled(boxes[i]), labels[i], style);
-  }
-  for (const std::size_t i : order) {
-    if (options.labels) {
-      const std::string name = name_of(labels[i], class_names);
-      draw_name(canvas, sheet.scaled(boxes[i]),
-                scores.empty() ? name : fmt::format("{} {:.2f}", name, scores[i]), labels[i],
-                style);
+  std::vector<DrawnObject> objects;
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    objects.push_back({.box = boxes[i], .label = labels[i]});
+    if (!scores.empty()) {
+      objects.back().score = scores[i];
     }
   }
-  return std::move(sheet.image);
+  return draw_objects(image, objects, class_names, options);
 }
 
 Image draw_ground_truth(const Image& image,
                         const std::vector<Instance>& instances,
                         const std::vector<std::string>& class_names,
                         const DrawOptions& options) {
-  Sheet sheet = make_sheet(image, options);
-  cv::Mat canvas = vis::view(sheet.image);
-  const vis::Style style = vis::style_for(sheet.image.size());
+  std::vector<Rle> masks;
+  masks.reserve(instances.size());  // the objects borrow them
+  std::vector<DrawnObject> objects;
   for (const Instance& instance : instances) {
-    draw_polygons(canvas, sheet, instance);
-    draw_box(canvas, sheet.scaled(instance.box), instance.label, style);
+    masks.push_back(options.masks && !instance.segmentation.empty()
+                        ? segmentation_mask(instance.segmentation, image.size())
+                        : Rle{});
+    objects.push_back({.box = instance.box,
+                       .label = instance.label,
+                       .mask = masks.back(),
+                       .is_crowd = instance.is_crowd});
   }
-  for (const Instance& instance : instances) {
-    if (options.labels) {
-      const std::string name =
-          name_of(instance.label, class_names) + (instance.is_crowd ? " crowd" : "");
-      draw_name(canvas, sheet.scaled(instance.box), name, instance.label, style);
-    }
-  }
-  return std::move(sheet.image);
+  return draw_objects(image, objects, class_names, options);
+}
+
+Image draw_comparison(const Image& image,
+                      std::span<const DrawnObject> detections,
+                      const std::vector<Instance>& ground_truth,
+                      const std::vector<std::string>& class_names,
+                      const DrawOptions& options) {
+  const auto shown =
+      std::count_if(detections.begin(), detections.end(), [&](const DrawnObject& object) {
+        return object.score.value_or(1) >= options.score_threshold;
+      });
+  return grid({captioned(draw_objects(image, detections, class_names, options),
+                         fmt::format("{} detections", shown)),
+               captioned(draw_ground_truth(image, ground_truth, class_names, options),
+                         fmt::format("ground truth: {} objects", ground_truth.size()))},
+              {.columns = 2});
 }
 
 }  // namespace detforge

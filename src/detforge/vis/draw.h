@@ -1,35 +1,52 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "detforge/structures/box.h"
-#include "detforge/structures/image.h"
 #include "detforge/structures/sample.h"
+#include "detforge/vis/colours.h"
 
 namespace detforge {
 
 /// How objects are drawn.
 struct DrawOptions {
   double score_threshold = 0;  ///< objects below are left out
-  bool labels = true;          ///< name and score at each box
+  bool boxes = true;           ///< outlines of boxes; thin where there is a mask
+  bool masks = true;           ///< those that objects have
+  bool labels = true;          ///< name and score at each object
+  double fill = 0.4;           ///< of masks: 0 is none, 1 hides what is below
   std::int64_t least_short_edge =
       480;  ///< smaller pictures are enlarged first, so that labels can be read
 };
 
-/// A colour for each class, b g r: neighbouring labels differ clearly, and the same label always
-/// looks the same.
-std::array<std::uint8_t, 3> class_colour(std::int64_t label);
+/// One object of a picture: what was found, or what should be.
+///   draw_objects(image, {{.box = box, .label = 3, .score = 0.97, .mask = masks[i]}}, names)
+struct DrawnObject {
+  Box box;                           ///< in pixels of the image
+  std::int64_t label = 0;            ///< 0..K-1
+  std::optional<double> score = {};  ///< 0..1; none for ground truth
+  RleView mask = {};                 ///< of the image's size, borrowed; none if it has no runs
+  bool is_crowd = false;             ///< marked "crowd", drawn below the others with half the fill
+};
 
-/// A copy of the picture with boxes, and labels like "disc 0.97" on a filled ground; the best on
-/// top.
-///   boxes [N] in pixels of `image`; labels [N], 0..K-1; scores [N] 0..1, or empty for objects
-///   without score class_names [K] (a label outside is drawn as its number; letters outside ASCII
-///   become '?')
-/// Line width and letters grow with the picture. N = 0 gives the picture alone. Throws Error for
-/// unequal lengths.
+/// A copy of the picture with each object's box, its mask as a translucent fill with an outline,
+/// and a label like "disc 0.97"; the best on top. Every object has a shade of its class's colour
+/// that differs from those of its neighbours (object_colours()).
+///   class_names [K]: a label outside is drawn as its number; letters outside ASCII become '?'. The
+///   name of an only class is left out of small objects' labels, and of all without a score.
+/// Lines and letters grow with the picture; labels evade one another, and one that would hide
+/// others is left out. No objects give the picture alone. Memory and time beyond the copy follow
+/// the objects' sizes. Throws Error for a mask that is malformed or not of the image's size.
+Image draw_objects(const Image& image,
+                   std::span<const DrawnObject> objects,
+                   const std::vector<std::string>& class_names,
+                   const DrawOptions& options = {});
+
+/// The same for parallel lists, without masks. `scores` may be empty. Throws Error for unequal
+/// lengths.
 Image draw_detections(const Image& image,
                       const std::vector<Box>& boxes,
                       const std::vector<std::int64_t>& labels,
@@ -37,11 +54,18 @@ Image draw_detections(const Image& image,
                       const std::vector<std::string>& class_names,
                       const DrawOptions& options = {});
 
-/// The same for ground truth: no scores; crowds are marked "crowd"; polygons are drawn as thin
-/// outlines.
+/// The same for ground truth: masks are the polygons or RLEs of the instances.
 Image draw_ground_truth(const Image& image,
                         const std::vector<Instance>& instances,
                         const std::vector<std::string>& class_names,
                         const DrawOptions& options = {});
+
+/// Detections left, ground truth right, with captions that say how many of each: what eval shows of
+/// an image.
+Image draw_comparison(const Image& image,
+                      std::span<const DrawnObject> detections,
+                      const std::vector<Instance>& ground_truth,
+                      const std::vector<std::string>& class_names,
+                      const DrawOptions& options = {});
 
 }  // namespace detforge

@@ -5,6 +5,7 @@
 
 #include "detforge/core/error.h"
 #include "detforge/vis/canvas.h"
+#include "detforge/vis/text.h"
 
 namespace detforge {
 namespace {
@@ -45,18 +46,13 @@ Image grid(const std::vector<Image>& images, const GridOptions& options) {
 }
 
 Image captioned(const Image& image, const std::string& text) {
-  const vis::Style style = vis::style_for(image.size());
-  const auto strip = static_cast<std::int64_t>(std::lround(style.font_scale * 34));
-  Image sheet = blank({image.height + strip, image.width});
-  paste(image, sheet, strip, 0);
+  const double height = 1.15 * vis::style_for(image.size()).text_height;
+  const cv::Size plate = vis::plate_size(text, height);
+  Image sheet = blank({image.height + plate.height, image.width});
+  paste(image, sheet, plate.height, 0);
   cv::Mat canvas = vis::view(sheet);
-  vis::draw_label(canvas, text, {0, static_cast<int>(strip)}, cv::Scalar::all(kGround), style);
+  vis::draw_plate(canvas, text, {0, 0}, {kGround, kGround, kGround}, height);
   return sheet;
-}
-
-Image side_by_side(const Image& predictions, const Image& ground_truth) {
-  return grid({captioned(predictions, "predictions"), captioned(ground_truth, "ground truth")},
-              {.columns = 2});
 }
 
 }  // namespace detforge

@@ -21,7 +21,4 @@ Image grid(const std::vector<Image>& images, const GridOptions& options = {});
 /// The picture with a line of text above it. Letters outside ASCII become '?'.
 Image captioned(const Image& image, const std::string& text);
 
-/// Predictions left and ground truth right, each with its caption.
-Image side_by_side(const Image& predictions, const Image& ground_truth);
-
 }  // namespace detforge
