@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include <fmt/format.h>
@@ -15,7 +16,41 @@
 namespace detforge {
 namespace {
 
-std::vector<MaskExtent> extents_of(const RleList& masks, int threads) {
+/// The IoU of the masks of one image and category: an IouSource.
+class MaskIou {
+ public:
+  MaskIou(const EvalInputs& inputs, const RleList& gt_masks, const RleList& masks, int threads)
+      : inputs_(inputs),
+        gt_masks_(gt_masks),
+        masks_(masks),
+        gt_extents_(extents_of(gt_masks, threads)),
+        extents_(extents_of(masks, threads)) {}
+
+  void operator()(std::span<const std::uint32_t> detections,
+                  std::span<const std::uint32_t> objects,
+                  std::span<double> iou) const {
+    std::size_t i = 0;
+    for (const std::uint32_t d : detections) {
+      for (const std::uint32_t g : objects) {
+        iou[i++] = pair(d, g);
+      }
+    }
+  }
+
+  std::vector<double> areas() const;
+  /// Objects that no mask can match, crowds left out.
+  std::int64_t objects_without_mask() const;
+
+ private:
+  static std::vector<MaskExtent> extents_of(const RleList& masks, int threads);
+  double pair(std::uint32_t detection, std::uint32_t object) const;
+
+  const EvalInputs& inputs_;
+  const RleList &gt_masks_, &masks_;
+  std::vector<MaskExtent> gt_extents_, extents_;
+};
+
+std::vector<MaskExtent> MaskIou::extents_of(const RleList& masks, int threads) {
   constexpr std::size_t kBlock = 1024;
   std::vector<MaskExtent> extents(masks.size());
   run_in_threads(threads, (masks.size() + kBlock - 1) / kBlock, [&](WorkQueue& queue) {
@@ -29,26 +64,32 @@ std::vector<MaskExtent> extents_of(const RleList& masks, int threads) {
   return extents;
 }
 
-std::vector<double> areas_of(std::span<const MaskExtent> extents) {
+double MaskIou::pair(std::uint32_t detection, std::uint32_t object) const {
+  const EvalGroundTruth& truth = inputs_.ground_truth[object];
+  try {
+    return rle_iou(masks_[detection], extents_[detection], gt_masks_[object], gt_extents_[object],
+                   truth.is_crowd);
+  } catch (Error& error) {
+    error.add_where(fmt::format("image {}, annotation {}", truth.image_id, truth.id));
+    throw;
+  }
+}
+
+std::vector<double> MaskIou::areas() const {
   std::vector<double> areas;
-  areas.reserve(extents.size());
-  for (const MaskExtent& extent : extents) {
+  areas.reserve(extents_.size());
+  for (const MaskExtent& extent : extents_) {
     areas.push_back(static_cast<double>(extent.area));
   }
   return areas;
 }
 
-void note_missing_masks(const EvalInputs& inputs,
-                        std::span<const MaskExtent> gt_extents,
-                        CocoEvalResult& result) {
-  std::int64_t missing = 0;
-  for (std::size_t i = 0; i < gt_extents.size(); ++i) {
-    missing += gt_extents[i].area == 0 && !inputs.ground_truth[i].is_crowd ? 1 : 0;
+std::int64_t MaskIou::objects_without_mask() const {
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < gt_extents_.size(); ++i) {
+    count += gt_extents_[i].area == 0 && !inputs_.ground_truth[i].is_crowd ? 1 : 0;
   }
-  if (missing > 0) {
-    result.notes.push_back(fmt::format(
-        "{} object(s) have no mask, or none with a pixel: they count as never found", missing));
-  }
+  return count;
 }
 
 }  // namespace
@@ -66,32 +107,17 @@ CocoEvalResult evaluate_coco_masks(const EvalInputs& inputs,
       detection_masks.size() == detections.size(),
       fmt::format("{} masks for {} detections", detection_masks.size(), detections.size()),
       "give one mask per detection, in the same order");
-  Timer timer;
-  const std::vector<MaskExtent> gt_extents = extents_of(gt_masks, options.threads);
-  const std::vector<MaskExtent> extents = extents_of(detection_masks, options.threads);
+  const Timer timer;
+  const MaskIou iou(inputs, gt_masks, detection_masks, options.threads);
   const double extents_s = timer.elapsed_s();
-  const IouSource mask_iou = [&](std::span<const std::uint32_t> cell_detections,
-                                 std::span<const std::uint32_t> cell_objects,
-                                 std::span<double> iou) {
-    std::size_t i = 0;
-    for (const std::uint32_t d : cell_detections) {
-      for (const std::uint32_t g : cell_objects) {
-        try {
-          iou[i++] = rle_iou(detection_masks[d], extents[d], gt_masks[g], gt_extents[g],
-                             inputs.ground_truth[g].is_crowd);
-        } catch (Error& error) {
-          error.add_where(fmt::format("image {}, annotation {}", inputs.ground_truth[g].image_id,
-                                      inputs.ground_truth[g].id));
-          throw;
-        }
-      }
-    }
-  };
-  const std::vector<double> areas =
-      options.area_of_boxes ? std::vector<double>() : areas_of(extents);
-  CocoEvalResult result = evaluate_coco(inputs, detections, options, mask_iou, areas);
+  CocoEvalResult result =
+      evaluate_coco(inputs, detections, options, std::cref(iou),
+                    options.area_of_boxes ? std::vector<double>() : iou.areas());
   result.prepare_s += extents_s;
-  note_missing_masks(inputs, gt_extents, result);
+  if (const std::int64_t missing = iou.objects_without_mask(); missing > 0) {
+    result.notes.push_back(fmt::format(
+        "{} object(s) have no mask, or none with a pixel: they count as never found", missing));
+  }
   return result;
 }
 
