@@ -1,12 +1,17 @@
 // Each op beside its naive version. Run: build/release/bin/ops_bench [--benchmark_filter=Nms]
+#include <cmath>
+
 #include <ATen/Parallel.h>
 #include <benchmark/benchmark.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/types.h>
 
 #include "detforge/ops/iou.h"
+#include "detforge/ops/mask_targets.h"
 #include "detforge/ops/nms.h"
+#include "detforge/ops/paste_masks.h"
 #include "detforge/ops/roi_align.h"
+#include "detforge/structures/polygon_raster.h"
 #include "support/torch/naive_ops.h"
 
 namespace detforge {
@@ -128,6 +133,54 @@ BENCHMARK(BM_PairwiseIouNaive)
     ->Args({20, 268569})
     ->Args({2000, 20})
     ->Unit(benchmark::kMillisecond);
+
+/// 128 ROIs of an image of 800 x 1344 with 20 objects of 60 points: what the mask head trains on.
+struct MaskTargetsCase {
+  std::vector<Segmentation> masks;
+  Tensor boxes, gt_index;
+
+  MaskTargetsCase(bool rle, double side) {
+    torch::manual_seed(3);
+    const Tensor centre = torch::rand({20, 2}) * torch::tensor({1100.0F, 600.0F}) + 100;
+    for (std::int64_t i = 0; i < 20; ++i) {
+      std::vector<double> xy;
+      for (int point = 0; point < 60; ++point) {
+        const double radius = side / 2 * (0.8 + 0.2 * std::sin(5 * 0.10472 * point));
+        xy.push_back(centre[i][0].item<double>() + radius * std::cos(0.10472 * point));
+        xy.push_back(centre[i][1].item<double>() + radius * std::sin(0.10472 * point));
+      }
+      masks.emplace_back();
+      if (rle) {
+        masks.back().rle = polygon_mask(xy, {800, 1344});
+      } else {
+        masks.back().polygons.push_back(std::move(xy));
+      }
+    }
+    gt_index = torch::arange(128).remainder(20);
+    const Tensor middle = centre.index_select(0, gt_index) + torch::rand({128, 2}) * side * 0.1;
+    boxes = torch::cat({middle - side / 2, middle + side / 2}, 1).contiguous();
+  }
+};
+void BM_MaskTargets(benchmark::State& state) {
+  const MaskTargetsCase c(state.range(0) != 0, static_cast<double>(state.range(1)));
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(mask_targets(c.masks, c.boxes, c.gt_index, 28));
+  }
+}
+BENCHMARK(BM_MaskTargets)
+    ->ArgNames({"rle", "side"})
+    ->ArgsProduct({{0, 1}, {60, 200, 500}})
+    ->Unit(benchmark::kMicrosecond)
+    ->UseRealTime();
+
+/// 100 masks of an image of 800 x 1344.
+void BM_PasteMasks(benchmark::State& state) {
+  const Tensor boxes = made_boxes(100, false), masks = torch::rand({100, 28, 28});
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(paste_masks(masks, boxes, {800, 1344}));
+  }
+}
+BENCHMARK(BM_PasteMasks)->Unit(benchmark::kMicrosecond)->UseRealTime();
 
 }  // namespace
 }  // namespace detforge
