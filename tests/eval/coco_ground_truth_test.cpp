@@ -115,8 +115,8 @@ TEST(CocoGroundTruthMasks, OneForEachObjectInItsOrder) {
 TEST(CocoGroundTruthMasks, AreTheSameForAnyNumberOfThreads) {
   std::string annotations;
   for (int i = 1; i <= 300; ++i) {
-    annotations += (i > 1 ? "," : "") +
-                   fmt::format(R"({{"id":{},"image_id":7,"category_id":3,"bbox":[1,1,2,3],)"
+    annotations += i > 1 ? "," : "";
+    annotations += fmt::format(R"({{"id":{},"image_id":7,"category_id":3,"bbox":[1,1,2,3],)"
                                R"("area":6,"iscrowd":0,"segmentation":[[{},1,90,{},3,80]]}})",
                                i, i % 50, i % 70);
   }
