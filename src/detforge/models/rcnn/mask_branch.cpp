@@ -12,6 +12,8 @@
 namespace detforge {
 namespace {
 
+constexpr std::int64_t kPiece = 64;  // boxes predicted at once, of 2 MB of activations each
+
 /// Which of an image's ROIs the mask loss sees: foreground whose object has a segmentation.
 Tensor trained_rois(const SampledRois& rois, const Targets& targets, std::int64_t num_classes) {
   const Tensor foreground =
@@ -68,7 +70,6 @@ std::vector<Tensor> MaskBranch::predict(const std::vector<Tensor>& maps,
                                         const std::vector<Tensor>& boxes,
                                         const std::vector<Tensor>& labels) const {
   const torch::NoGradGuard no_grad;
-  constexpr std::int64_t kPiece = 64;  // 2 MB of activations a box
   std::vector<Tensor> masks;
   for (std::size_t i = 0; i < boxes.size(); ++i) {
     std::vector<Tensor> image_maps;

@@ -10,6 +10,8 @@
 namespace detforge::cpu {
 namespace {
 
+constexpr float kMargin = 1e-3F;  // around 0.5: far above the rounding of thousands of samples
+
 /// The part of a bitmap that a box reads, column by column, as 0 and 1.
 class Patch {
  public:
@@ -137,7 +139,6 @@ void crop_rle(RleView mask, const float* box, std::int64_t resolution, float* ta
   const Patch patch(mask, taps.x, taps.y);
   const SampleAxis y_axis(box[1], box[3], resolution, mask.size.height);
   const SampleAxis x_axis(box[0], box[2], resolution, mask.size.width);
-  constexpr float kMargin = 1e-3F;  // far above the rounding of thousands of samples
   std::vector<float> line(static_cast<std::size_t>(patch.rows()));
   for (std::int64_t bx = 0; bx < resolution; ++bx) {
     std::fill(line.begin(), line.end(), 0.0F);

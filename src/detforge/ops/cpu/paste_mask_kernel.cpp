@@ -10,6 +10,8 @@
 namespace detforge::cpu {
 namespace {
 
+constexpr std::int64_t kWorthSearching = 16;  // rows; fewer are interpolated one by one
+
 /// Where the pixel centres [begin, end) of one axis lie on the grid. Pixel begin + i lies between
 /// the grid's cell centres cell[i] and cell[i] + 1, at `fraction[i]` of the way. Cells are counted
 /// in a grid with a border of zeros: 0 to side + 1.
@@ -121,7 +123,6 @@ class MaskPaster {
     const float top = line_[segment.cell] - threshold_;
     const float change = line_[segment.cell + 1] - line_[segment.cell];
     std::int64_t first = segment.first, last = segment.last;
-    constexpr std::int64_t kWorthSearching = 16;
     if (last - first > kWorthSearching && std::abs(change) > 4 * margin_) {
       const float sign = change > 0 ? 1.0F : -1.0F;
       const auto first_row_above = [&](float level) {
