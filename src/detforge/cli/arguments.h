@@ -36,6 +36,7 @@ struct EvalArguments {
   std::string data;
   int threads = 0;
   bool pycocotools_compat = false;
+  std::int64_t pictures = 8;
 };
 
 struct PredictArguments {

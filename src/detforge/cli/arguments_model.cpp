@@ -87,6 +87,11 @@ Declaration declare_eval(CLI::App& parent) {
   app->add_option("--data", arguments->data, kDataHelp)->type_name("DIR");
   app->add_flag("--pycocotools-compat", arguments->pycocotools_compat,
                 "Repeat pycocotools' known errors (a target with id 0 never matches)");
+  app->add_option("--pictures", arguments->pictures,
+                  "Images to draw, detections beside ground truth; 0 = none")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber.description(""))
+      ->capture_default_str();
   add_threads(*app, arguments->threads);
   add_cfg_options(*app, *cfg_options);
   return {app, [=](const std::vector<std::string>& words) -> Command {

@@ -157,7 +157,7 @@ int bench_eval(const BenchArguments& arguments, int threads) {
 int bench_data(BenchArguments arguments, int threads) {
   const Config config = bench_config(arguments);
   const CocoDataset dataset(train_dataset_options(config));
-  const TransformPipeline transforms(train_transform_options(config.input));
+  const TransformPipeline transforms(train_transform_options(config));
   TrainLoader loader(dataset, transforms, train_loader_options(config));
   arguments.batch = config.solver.ims_per_batch;
   std::vector<double> total;

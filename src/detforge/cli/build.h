@@ -21,7 +21,7 @@ std::shared_ptr<Detector> build_detector(const Config& config);
 /// build_data.cpp
 CocoDatasetOptions train_dataset_options(const Config& config);
 CocoDatasetOptions test_dataset_options(const Config& config);
-TransformPipeline::Options train_transform_options(const InputConfig& input);
+TransformPipeline::Options train_transform_options(const Config& config);
 TransformPipeline::Options test_transform_options(const InputConfig& input);
 CollateOptions collate_options(const Config& config);
 LoaderOptions train_loader_options(const Config& config);

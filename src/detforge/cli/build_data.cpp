@@ -51,6 +51,7 @@ CocoDatasetOptions train_dataset_options(const Config& config) {
       .files = coco_files(config.datasets.train_json, config.datasets.train_images, "TRAIN"),
       .classes = config.datasets.classes,
       .filter_empty = config.dataloader.filter_empty_annotations,
+      .keep_segmentation = config.model.mask_on,
       .bad_image = config.dataloader.corrupt_images == "skip" ? CocoDatasetOptions::BadImage::kSkip
                                                               : CocoDatasetOptions::BadImage::kStop,
   };
@@ -67,6 +68,7 @@ CocoDatasetOptions test_dataset_options(const Config& config) {
       .files = coco_files(config.datasets.test_json, config.datasets.test_images, "TEST"),
       .classes = config.datasets.classes,
       .filter_empty = false,
+      .keep_segmentation = config.model.mask_on,
   };
   options.bad_image = config.dataloader.corrupt_images == "skip"
                           ? CocoDatasetOptions::BadImage::kSkip
@@ -74,8 +76,10 @@ CocoDatasetOptions test_dataset_options(const Config& config) {
   return options;
 }
 
-TransformPipeline::Options train_transform_options(const InputConfig& input) {
-  return {
+TransformPipeline::Options train_transform_options(const Config& config) {
+  const InputConfig& input = config.input;
+  const bool masks = config.model.mask_on;
+  TransformPipeline::Options options{
       .min_sizes = input.min_size_train,
       .max_size = input.max_size_train,
       .sample_style = input.min_size_train_sampling == "range" ? ResizeShortestEdge::Style::kRange
@@ -83,7 +87,19 @@ TransformPipeline::Options train_transform_options(const InputConfig& input) {
       .flip = flip_of(input.random_flip),
       .crop = input.crop.enabled,
       .crop_options = crop_options(input.crop),
+      .masks = masks,
+      .recompute_boxes = masks && (input.crop.enabled || input.large_scale_jitter.enabled),
+      .bitmasks = masks && input.mask_format == "bitmask",
   };
+  if (const LargeScaleJitterConfig& jitter = input.large_scale_jitter; jitter.enabled) {
+    options.large_scale_jitter = {.min_scale = jitter.min_scale,
+                                  .max_scale = jitter.max_scale,
+                                  .size = {jitter.size.at(0), jitter.size.at(1)}};
+  }
+  if (input.copy_paste.enabled) {
+    options.copy_paste = {.probability = input.copy_paste.probability};
+  }
+  return options;
 }
 
 TransformPipeline::Options test_transform_options(const InputConfig& input) {
@@ -99,6 +115,7 @@ CollateOptions collate_options(const Config& config) {
       .pixel_mean = three(config.model.pixel_mean),
       .pixel_std = three(config.model.pixel_std),
       .rgb = config.input.format == "RGB",
+      .masks = config.model.mask_on,
   };
 }
 

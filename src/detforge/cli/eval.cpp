@@ -25,14 +25,16 @@ int run_eval(const EvalArguments& arguments) {
                                         .weights = arguments.weights,
                                         .overrides = arguments.overrides,
                                         .data = arguments.data});
-  const CocoEvaluation evaluation(
-      model.config, model.class_names,
-      {.pycocotools_compat = arguments.pycocotools_compat, .threads = threads});
+  const CocoEvaluation evaluation(model.config, model.class_names,
+                                  {.pycocotools_compat = arguments.pycocotools_compat,
+                                   .threads = threads,
+                                   .pictures = arguments.pictures});
   const std::filesystem::path folder = arguments.output.empty()
                                            ? default_folder(arguments, model.config)
                                            : std::filesystem::path(arguments.output);
   evaluation.run(*model.detector, folder);
-  fmt::print("\nresults.json, metrics.json and per_class.csv are in {}\n", folder.string());
+  fmt::print("\nresults.json, metrics.json, per_class.csv and pictures are in {}\n",
+             folder.string());
   return 0;
 }
 

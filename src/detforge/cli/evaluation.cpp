@@ -1,15 +1,18 @@
 #include "detforge/cli/evaluation.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
 #include "detforge/cli/build.h"
+#include "detforge/cli/pictures.h"
 #include "detforge/core/error.h"
 #include "detforge/core/files.h"
 #include "detforge/core/log.h"
 #include "detforge/eval/coco_ground_truth.h"
 #include "detforge/eval/coco_report.h"
+#include "detforge/eval/mask_eval.h"
 #include "detforge/eval/results_json.h"
 #include "detforge/train/signals.h"
 
@@ -45,6 +48,23 @@ void report_unmatched(const CategoryMap& map) {
   }
 }
 
+/// Prints and writes the tables of one kind ("bbox" or "segm") and adds its numbers to `out`.
+void report(const std::string& kind,
+            const CocoEvalResult& result,
+            const std::filesystem::path& csv,
+            EvaluationResult& out) {
+  files::write_atomic(csv, category_csv(result));
+  fmt::print("{}:\n{}{}", kind, summary_table(result), category_table(result));
+  for (const std::string& note : result.notes) {
+    log::warn("{}: {}", kind, note);
+  }
+  for (const SummaryMetric& metric : result.summary) {
+    if (metric.value) {
+      out.values.emplace_back(kind + "/" + metric.key, *metric.value);
+    }
+  }
+}
+
 /// An evaluation can take an hour, a cluster's grace period is seconds.
 void give_up_on_signal() {
   if (const char* signal = StopSignals::received()) {
@@ -67,6 +87,9 @@ CocoEvaluation::CocoEvaluation(const Config& config,
   keep_categories(inputs_, config.datasets.classes);
   if (class_names.empty()) {
     class_names = dataset_.class_names();
+  }
+  if (config.model.mask_on) {
+    gt_masks_ = ground_truth_masks(dataset_.store(), inputs_, options.threads);
   }
   categories_ = match_categories(class_names, inputs_.categories);
   report_unmatched(categories_);
@@ -106,28 +129,48 @@ InferenceResult CocoEvaluation::detect(Detector& detector, std::int64_t max_imag
 
 EvaluationResult CocoEvaluation::run(Detector& detector,
                                      const std::filesystem::path& folder) const {
-  const std::vector<EvalDetection> detections = detect(detector, 0).detections;
-  const CocoEvalResult result = evaluate_coco(inputs_, detections, eval_options());
-  write_results_json(folder / "results.json", detections);
-  files::write_atomic(folder / "metrics.json", metrics_json(result).dump(2) + "\n");
-  files::write_atomic(folder / "per_class.csv", category_csv(result));
-  fmt::print("{}{}", summary_table(result), category_table(result));
-  for (const std::string& note : result.notes) {
-    log::warn("{}", note);
-  }
-  EvaluationResult out{.metric = result.value("AP"), .values = {}};
-  for (const SummaryMetric& metric : result.summary) {
-    if (metric.value) {
-      out.values.emplace_back("bbox/" + metric.key, *metric.value);
+  const InferenceResult found = detect(detector, 0);
+  const CocoEvalResult boxes = evaluate_coco(inputs_, found.detections, eval_options());
+  write_results_json(folder / "results.json", found.detections, found.masks);
+  EvaluationResult out{.metric = boxes.value("AP"), .values = {}};
+  report("bbox", boxes, folder / "per_class.csv", out);
+  if (!detector.has_masks()) {
+    files::write_atomic(folder / "metrics.json", metrics_json(boxes).dump(2) + "\n");
+  } else {
+    const CocoEvalResult masks =
+        evaluate_coco_masks(inputs_, gt_masks_, found.detections, found.masks, eval_options());
+    report("segm", masks, folder / "per_class_segm.csv", out);
+    files::write_atomic(folder / "metrics.json", metrics_json(boxes, masks).dump(2) + "\n");
+    out.metric = masks.value("AP");
+    if (const auto note = disagreement_note(boxes, masks)) {
+      log::warn("{}", *note);
     }
   }
+  write_pictures(found, folder / "pictures");
   return out;
+}
+
+void CocoEvaluation::write_pictures(const InferenceResult& found,
+                                    const std::filesystem::path& folder) const {
+  std::map<std::int64_t, std::int64_t> label_of_id;
+  for (std::size_t k = 0; k < categories_.id_of_label.size(); ++k) {
+    if (categories_.id_of_label[k]) {
+      label_of_id[*categories_.id_of_label[k]] = static_cast<std::int64_t>(k);
+    }
+  }
+  write_evaluation_pictures(dataset_, found, label_of_id,
+                            {.folder = folder, .count = options_.pictures});
 }
 
 void CocoEvaluation::smoke(Detector& detector) const {
   constexpr std::int64_t kImages = 2;
   const InferenceResult result = detect(detector, kImages);
-  evaluate_coco(eval_inputs(dataset_.store(), result.image_ids), result.detections, eval_options());
+  const EvalInputs inputs = eval_inputs(dataset_.store(), result.image_ids);
+  evaluate_coco(inputs, result.detections, eval_options());
+  if (detector.has_masks()) {
+    evaluate_coco_masks(inputs, ground_truth_masks(dataset_.store(), inputs), result.detections,
+                        result.masks, eval_options());
+  }
   log::info("smoke evaluation of {} images: works", result.image_ids.size());
 }
 

@@ -9,6 +9,7 @@
 #include "detforge/eval/coco_eval.h"
 #include "detforge/eval/inference.h"
 #include "detforge/models/detector.h"
+#include "detforge/structures/rle_list.h"
 #include "detforge/train/evaluation_hook.h"
 
 namespace detforge {
@@ -16,6 +17,7 @@ namespace detforge {
 struct CocoEvaluationOptions {
   bool pycocotools_compat = false;  ///< see CocoEvalOptions
   int threads = 0;                  ///< of the judging; 0 = one per processor
+  std::int64_t pictures = 8;        ///< images drawn with their detections beside their objects
 };
 
 /// Evaluates detectors on the config's test data. Loads and checks the annotations once; may be
@@ -28,8 +30,9 @@ class CocoEvaluation {
                  std::vector<std::string> class_names,
                  const CocoEvaluationOptions& options = {});
 
-  /// Detects in all images, judges, prints the tables to stdout and writes results.json,
-  /// metrics.json and per_class.csv into `folder`. The metric for best.pth is AP.
+  /// Detects in all images, judges boxes and, if the detector gives them, masks, prints the tables
+  /// to stdout and writes into `folder`: results.json, metrics.json, per_class.csv (masks:
+  /// per_class_segm.csv) and pictures/. The metric for best.pth is AP, of masks if there are any.
   EvaluationResult run(Detector& detector, const std::filesystem::path& folder) const;
 
   /// Two images through the whole path, so that a run which cannot evaluate fails before its first
@@ -41,12 +44,14 @@ class CocoEvaluation {
  private:
   InferenceResult detect(Detector& detector, std::int64_t max_images) const;
   CocoEvalOptions eval_options() const;
+  void write_pictures(const InferenceResult& found, const std::filesystem::path& folder) const;
 
   Config config_;
   CocoEvaluationOptions options_;
   CocoDataset dataset_;
   TransformPipeline transforms_;
   EvalInputs inputs_;
+  RleList gt_masks_;  ///< one per object of inputs_; empty without MODEL.MASK_ON
   CategoryMap categories_;
 };
 

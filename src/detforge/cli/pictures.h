@@ -1,10 +1,13 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <map>
 
 #include "detforge/config/config.h"
 #include "detforge/data/dataset.h"
 #include "detforge/data/transforms.h"
+#include "detforge/eval/inference.h"
 
 namespace detforge {
 
@@ -14,5 +17,19 @@ void write_training_pictures(const CocoDataset& dataset,
                              const TransformPipeline& transforms,
                              const Config& config,
                              const std::filesystem::path& folder);
+
+struct EvaluationPictures {
+  std::filesystem::path folder;
+  std::int64_t count = 8;        ///< images, spread over the data set
+  double score_threshold = 0.5;  ///< detections below are not drawn
+};
+
+/// Writes FOLDER/IMAGE_ID.jpg for some images that `found` covers: detections left, ground truth
+/// right.
+///   label_of_id  the detector's class of each category id
+void write_evaluation_pictures(const CocoDataset& dataset,
+                               const InferenceResult& found,
+                               const std::map<std::int64_t, std::int64_t>& label_of_id,
+                               const EvaluationPictures& options);
 
 }  // namespace detforge

@@ -16,6 +16,8 @@
 #include "detforge/core/timer.h"
 #include "detforge/data/image_write.h"
 #include "detforge/eval/postprocess.h"
+#include "detforge/ops/paste_masks.h"
+#include "detforge/structures/rle.h"
 #include "detforge/vis/draw.h"
 
 namespace detforge {
@@ -58,6 +60,18 @@ struct Found {
   std::vector<Box> boxes;
   std::vector<std::int64_t> labels;
   std::vector<double> scores;
+  std::vector<Rle> masks;  ///< empty if the model gives none
+
+  std::vector<DrawnObject> drawn() const {
+    std::vector<DrawnObject> objects;
+    for (std::size_t i = 0; i < boxes.size(); ++i) {
+      objects.push_back({.box = boxes[i],
+                         .label = labels[i],
+                         .score = scores[i],
+                         .mask = masks.empty() ? RleView{} : masks[i]});
+    }
+    return objects;
+  }
 };
 
 /// Pictures are named after their images: in the images' own folder they would replace them.
@@ -93,7 +107,11 @@ class Predictor {
     const Batch batch = collate({std::move(sample)}, collate_);
     const Detections detections =
         postprocess(model_.detector->predict(batch.images).front(), network_size, image.size());
-    return to_found(detections);
+    Found found = to_found(detections);
+    if (detections.masks.defined()) {
+      found.masks = paste_masks(detections.masks, detections.boxes, image.size());
+    }
+    return found;
   }
 
  private:
@@ -130,6 +148,10 @@ nlohmann::ordered_json to_json(const fs::path& image,
          {"name", label < class_names.size() ? class_names[label] : std::to_string(label)},
          {"score", found.scores[i]},
          {"bbox_xywh", {box.x1, box.y1, box.width(), box.height()}}});
+    if (!found.masks.empty()) {
+      objects.back()["segmentation"] = {{"size", {size.height, size.width}},
+                                        {"counts", encode_rle_counts(found.masks[i].counts)}};
+    }
   }
   return {{"file", image.string()},
           {"width", size.width},
@@ -166,8 +188,8 @@ int run_predict(const PredictArguments& arguments) {
       const Image image = read_image(path.string());
       const Found found = predictor(image, path.string());
       write_jpeg(fs::path(arguments.output) / picture_name(path, names),
-                 draw_detections(image, found.boxes, found.labels, found.scores, model.class_names,
-                                 {.score_threshold = arguments.score_threshold}));
+                 draw_objects(image, found.drawn(), model.class_names,
+                              {.score_threshold = arguments.score_threshold}));
       all.push_back(
           to_json(path, image.size(), found, model.class_names, arguments.score_threshold));
     } catch (const Error& error) {

@@ -103,7 +103,7 @@ LoopResult train_run(const TrainArguments& arguments, const Config& config) {
   const std::filesystem::path run = config.output_dir;
   const CocoDataset dataset(train_dataset_options(config));
   check_class_count(config, dataset);
-  const TransformPipeline transforms(train_transform_options(config.input));
+  const TransformPipeline transforms(train_transform_options(config));
   TrainLoader loader(dataset, transforms, train_loader_options(config));
 
   const auto detector = build_detector(config);

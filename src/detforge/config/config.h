@@ -164,6 +164,20 @@ struct CropConfig {
   bool operator==(const CropConfig&) const = default;
 };
 
+struct LargeScaleJitterConfig {  ///< ours: Detectron2 has it in its Python recipes only
+  bool enabled = false;
+  double min_scale = 0.1;
+  double max_scale = 2.0;
+  Integers size = {1024, 1024};
+  bool operator==(const LargeScaleJitterConfig&) const = default;
+};
+
+struct CopyPasteConfig {  ///< ours
+  bool enabled = false;
+  double probability = 1;
+  bool operator==(const CopyPasteConfig&) const = default;
+};
+
 struct InputConfig {
   Integers min_size_train = {800};
   std::string min_size_train_sampling = "choice";
@@ -175,6 +189,8 @@ struct InputConfig {
   std::string mask_format = "polygon";
   Integers fix_shape;  ///< Ascend: every batch padded to this (height, width); empty = off
   CropConfig crop;
+  LargeScaleJitterConfig large_scale_jitter;
+  CopyPasteConfig copy_paste;
   bool operator==(const InputConfig&) const = default;
 };
 

@@ -24,7 +24,10 @@ std::vector<Key> input_keys() {
       {KEY(input.format),
        "channel order that the network sees; must fit MODEL.WEIGHTS and PIXEL_MEAN",
        {.choices = {"BGR", "RGB"}}},
-      {KEY(input.mask_format), "how masks are kept", {.choices = {"polygon", "bitmask"}}},
+      {KEY(input.mask_format),
+       "polygon: masks stay polygons until they are cut to a proposal; bitmask: they are drawn at "
+       "the size of the network's input first. RLE masks are bitmaps either way",
+       {.choices = {"polygon", "bitmask"}}},
       {KEY(input.fix_shape),
        "pads every batch to this (height, width); empty = off (key of the Ascend scripts)",
        {.min = 1, .max_length = 2, .available = {"[]"}}},
@@ -37,6 +40,19 @@ std::vector<Key> input_keys() {
        "(height, width) of the crop, as said by TYPE; absolute_range: (least, most) pixels of a "
        "side",
        {.min = 0, .above_min = true, .min_length = 2, .max_length = 2}},
+      {KEY(input.large_scale_jitter.enabled),
+       "scales by a factor between MIN_SCALE and MAX_SCALE and cuts or pads to SIZE, instead of "
+       "MIN_SIZE_TRAIN (our key)"},
+      {KEY(input.large_scale_jitter.min_scale), "least factor", {.min = 0, .above_min = true}},
+      {KEY(input.large_scale_jitter.max_scale), "largest factor", {.min = 0, .above_min = true}},
+      {KEY(input.large_scale_jitter.size),
+       "(height, width) of every image afterwards",
+       {.min = 1, .min_length = 2, .max_length = 2}},
+      {KEY(input.copy_paste.enabled),
+       "pastes objects of another image on top; needs masks (our key)"},
+      {KEY(input.copy_paste.probability),
+       "share of the images that get objects of another",
+       {.min = 0, .max = 1}},
   };
 }
 

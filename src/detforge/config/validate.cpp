@@ -228,6 +228,21 @@ void check_input(const InputConfig& input, const Checker& check) {
                 "exchange them");
 }
 
+void check_mask_inputs(const InputConfig& input, bool mask_on, const Checker& check) {
+  const LargeScaleJitterConfig& jitter = input.large_scale_jitter;
+  check.require(jitter.min_scale <= jitter.max_scale,
+                {"INPUT.LARGE_SCALE_JITTER.MIN_SCALE", "INPUT.LARGE_SCALE_JITTER.MAX_SCALE"},
+                "INPUT.LARGE_SCALE_JITTER.MIN_SCALE is above MAX_SCALE", "exchange them");
+  check.require(!jitter.enabled || !input.crop.enabled,
+                {"INPUT.LARGE_SCALE_JITTER.ENABLED", "INPUT.CROP.ENABLED"},
+                "INPUT.LARGE_SCALE_JITTER crops by itself and cannot be joined with INPUT.CROP",
+                "turn one of them off");
+  check.require(!input.copy_paste.enabled || mask_on, {"INPUT.COPY_PASTE.ENABLED", "MODEL.MASK_ON"},
+                "INPUT.COPY_PASTE cuts objects out by their masks, which MODEL.MASK_ON false does "
+                "not load",
+                "set MODEL.MASK_ON true, or INPUT.COPY_PASTE.ENABLED false");
+}
+
 }  // namespace
 
 void validate(const Config& config, const PlaceOf& place_of) {
@@ -238,6 +253,7 @@ void validate(const Config& config, const PlaceOf& place_of) {
   check_heads(config.model, check);
   check_data(config, check);
   check_input(config.input, check);
+  check_mask_inputs(config.input, config.model.mask_on, check);
   check_solver(config.solver, config.model, check);
 }
 
