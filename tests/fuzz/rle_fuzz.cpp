@@ -10,7 +10,7 @@
 namespace detforge::fuzz {
 namespace {
 
-constexpr std::int64_t kMostPixels = 1 << 16;  // bitmaps are made up to here
+constexpr std::int64_t kMostPixels = 1 << 12;  // bitmaps are made up to here
 
 /// A second mask of the same size, merged with the first, against pixel by pixel.
 void check_merge(const Rle& a, const std::vector<std::uint8_t>& a_pixels, bool intersect) {
