@@ -18,9 +18,9 @@ if [ ${#targets[@]} -eq 0 ]; then
     targets+=("${name%_fuzz.cpp}")
   done
 fi
-cmake --preset fuzz > build/fuzz-configure.log || { cat build/fuzz-configure.log >&2; exit 1; }
-cmake --build --preset fuzz -- --quiet
 mkdir -p build/fuzz/findings build/fuzz/logs
+cmake --preset fuzz > build/fuzz/logs/configure.log || { cat build/fuzz/logs/configure.log >&2; exit 1; }
+cmake --build --preset fuzz -- --quiet
 
 run_target() {
   local name=$1 log=build/fuzz/logs/$1.log options=()
