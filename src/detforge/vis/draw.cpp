@@ -186,26 +186,6 @@ Image draw_objects(const Image& image,
   return std::move(sheet.image);
 }
 
-Image draw_detections(const Image& image,
-                      const std::vector<Box>& boxes,
-                      const std::vector<std::int64_t>& labels,
-                      const std::vector<double>& scores,
-                      const std::vector<std::string>& class_names,
-                      const DrawOptions& options) {
-  DETFORGE_CHECK(
-      labels.size() == boxes.size() && (scores.empty() || scores.size() == boxes.size()),
-      fmt::format("{} boxes, {} labels, {} scores", boxes.size(), labels.size(), scores.size()),
-      "this is a bug: give one of each per object");
-  std::vector<DrawnObject> objects;
-  for (std::size_t i = 0; i < boxes.size(); ++i) {
-    objects.push_back({.box = boxes[i], .label = labels[i]});
-    if (!scores.empty()) {
-      objects.back().score = scores[i];
-    }
-  }
-  return draw_objects(image, objects, class_names, options);
-}
-
 Image draw_ground_truth(const Image& image,
                         const std::vector<Instance>& instances,
                         const std::vector<std::string>& class_names,

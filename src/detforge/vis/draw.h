@@ -23,7 +23,8 @@ struct DrawOptions {
 };
 
 /// One object of a picture: what was found, or what should be.
-///   draw_objects(image, {{.box = box, .label = 3, .score = 0.97, .mask = masks[i]}}, names)
+///   std::vector<DrawnObject> objects = {{.box = box, .label = 3, .mask = masks[0]}};
+///   draw_objects(image, objects, class_names);
 struct DrawnObject {
   Box box;                           ///< in pixels of the image
   std::int64_t label = 0;            ///< 0..K-1
@@ -44,15 +45,6 @@ Image draw_objects(const Image& image,
                    std::span<const DrawnObject> objects,
                    const std::vector<std::string>& class_names,
                    const DrawOptions& options = {});
-
-/// The same for parallel lists, without masks. `scores` may be empty. Throws Error for unequal
-/// lengths.
-Image draw_detections(const Image& image,
-                      const std::vector<Box>& boxes,
-                      const std::vector<std::int64_t>& labels,
-                      const std::vector<double>& scores,
-                      const std::vector<std::string>& class_names,
-                      const DrawOptions& options = {});
 
 /// The same for ground truth: masks are the polygons or RLEs of the instances.
 Image draw_ground_truth(const Image& image,
