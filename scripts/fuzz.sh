@@ -28,7 +28,7 @@ run_target() {
   [ -f "tests/fuzz/dictionaries/$name" ] && options+=("-dict=tests/fuzz/dictionaries/$name")
   # Torch's and OpenCV's own start-up allocations are theirs: leaks are looked for in tests instead.
   if ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=1 "build/fuzz/bin/${name}_fuzz" -max_total_time="$seconds" \
-      -rss_limit_mb=2048 -timeout=10 -max_len=4096 -print_final_stats=1 \
+      -rss_limit_mb=2048 -timeout=60 -max_len=4096 -print_final_stats=1 \
       -artifact_prefix="build/fuzz/findings/$name-" "${options[@]}" \
       "build/fuzz/corpus/$name" "tests/fuzz/seeds/$name" > "$log" 2>&1; then
     local runs coverage
