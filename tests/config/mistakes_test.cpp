@@ -153,7 +153,6 @@ TEST(ConfigMistakes, FeaturesOfLaterAreRefusedByName) {
       {"SOLVER.AMP.ENABLED", "true"},
       {"AMP", "1"},
       {"OPT_LEVEL", "O2"},
-      {"TEST.AUG.ENABLED", "true"},
       {"TEST.PRECISE_BN.ENABLED", "true"},
       {"SOLVER.REFERENCE_WORLD_SIZE", "8"},
       {"MODEL.ROI_BOX_HEAD.USE_FED_LOSS", "true"},

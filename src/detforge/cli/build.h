@@ -18,6 +18,10 @@ FasterRcnnOptions faster_rcnn_options(const Config& config);
 /// The model with weights from SEED; MODEL.WEIGHTS is not loaded here.
 std::shared_ptr<Detector> build_detector(const Config& config);
 
+/// The same detector with TEST.AUG: give it images as they are in the file.
+std::shared_ptr<Detector> with_test_time_augmentation(const Config& config,
+                                                      std::shared_ptr<Detector> detector);
+
 /// build_data.cpp
 CocoDatasetOptions train_dataset_options(const Config& config);
 CocoDatasetOptions test_dataset_options(const Config& config);

@@ -4,6 +4,7 @@
 
 #include "detforge/cli/build.h"
 #include "detforge/core/error.h"
+#include "detforge/eval/test_time_augmentation.h"
 #include "detforge/models/rcnn/faster_rcnn.h"
 
 // The detector as one nested expression per part: reading this file replaces reading the config.
@@ -161,6 +162,18 @@ std::shared_ptr<Detector> build_detector(const Config& config) {
                  "start the config from configs/Base-RCNN-FPN.yaml (_BASE_)");
   return std::make_shared<FasterRcnn>(faster_rcnn_options(config),
                                       static_cast<std::uint64_t>(config.seed));
+}
+
+std::shared_ptr<Detector> with_test_time_augmentation(const Config& config,
+                                                      std::shared_ptr<Detector> detector) {
+  return std::make_shared<AugmentedDetector>(
+      std::move(detector),
+      TestTimeAugmentationOptions{.min_sizes = config.test.aug.min_sizes,
+                                  .max_size = config.test.aug.max_size,
+                                  .flip = config.test.aug.flip,
+                                  .nms_threshold = config.model.roi_heads.nms_thresh_test,
+                                  .detections_per_image = config.test.detections_per_image,
+                                  .collate = collate_options(config)});
 }
 
 }  // namespace detforge

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "detforge/cli/build.h"
 #include "detforge/cli/commands.h"
 #include "detforge/cli/evaluation.h"
 #include "detforge/cli/model_source.h"
@@ -25,14 +26,18 @@ int run_eval(const EvalArguments& arguments) {
                                         .weights = arguments.weights,
                                         .overrides = arguments.overrides,
                                         .data = arguments.data});
+  const bool augmented = model.config.test.aug.enabled;
+  const auto detector =
+      augmented ? with_test_time_augmentation(model.config, model.detector) : model.detector;
   const CocoEvaluation evaluation(model.config, model.class_names,
                                   {.pycocotools_compat = arguments.pycocotools_compat,
+                                   .original_size = augmented,
                                    .threads = threads,
                                    .pictures = arguments.pictures});
   const std::filesystem::path folder = arguments.output.empty()
                                            ? default_folder(arguments, model.config)
                                            : std::filesystem::path(arguments.output);
-  evaluation.run(*model.detector, folder);
+  evaluation.run(*detector, folder);
   fmt::print("\nresults.json, metrics.json, per_class.csv and pictures are in {}\n",
              folder.string());
   return 0;

@@ -34,6 +34,10 @@ void keep_categories(EvalInputs& inputs, const std::vector<std::string>& classes
   });
 }
 
+TransformPipeline::Options as_in_the_file() {
+  return {.min_sizes = {0}, .flip = TransformPipeline::Flip::kNone};
+}
+
 void report_unmatched(const CategoryMap& map) {
   if (!map.only_in_model.empty()) {
     log::warn(
@@ -81,7 +85,7 @@ CocoEvaluation::CocoEvaluation(const Config& config,
     : config_(config),
       options_(options),
       dataset_(test_dataset_options(config)),
-      transforms_(test_transform_options(config.input)),
+      transforms_(options.original_size ? as_in_the_file() : test_transform_options(config.input)),
       inputs_(eval_inputs(dataset_.store())),
       categories_() {
   keep_categories(inputs_, config.datasets.classes);
@@ -106,6 +110,7 @@ CocoEvalOptions CocoEvaluation::eval_options() const {
   }
   options.max_dets.push_back(most);
   options.pycocotools_compat = options_.pycocotools_compat;
+  options.area_of_boxes = options_.pycocotools_compat;
   options.threads = options_.threads;
   return options;
 }

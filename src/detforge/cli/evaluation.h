@@ -16,6 +16,7 @@ namespace detforge {
 
 struct CocoEvaluationOptions {
   bool pycocotools_compat = false;  ///< see CocoEvalOptions
+  bool original_size = false;       ///< no resize to INPUT.MIN_SIZE_TEST (the detector has its own)
   int threads = 0;                  ///< of the judging; 0 = one per processor
   std::int64_t pictures = 8;        ///< images drawn with their detections beside their objects
 };

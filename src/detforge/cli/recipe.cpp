@@ -11,14 +11,20 @@
 namespace detforge {
 namespace {
 
-/// Detectron2's names of downloads (detectron2://ImageNetPretrained/MSRA/R-50.pkl) become the file
-/// of that name below
-/// --data, if it is there; DetForge downloads nothing by itself.
+/// Detectron2's names of downloads (detectron2://ImageNetPretrained/MSRA/R-50.pkl,
+/// catalog://ImageNetPretrained/FAIR/R-50-GN) become the file of that name below --data, if it is
+/// there; DetForge downloads nothing by itself.
 void resolve_weights(Config& config, const std::string& data) {
-  const std::filesystem::path named = config.model.weights;
-  const std::filesystem::path local = std::filesystem::path(data) / named.filename();
-  if (config.model.weights.starts_with("detectron2://") && !data.empty() &&
-      std::filesystem::exists(local)) {
+  const std::string& name = config.model.weights;
+  if (data.empty() || !(name.starts_with("detectron2://") || name.starts_with("catalog://"))) {
+    return;
+  }
+  std::filesystem::path local =
+      std::filesystem::path(data) / std::filesystem::path(name).filename();
+  if (local.extension() != ".pkl") {
+    local += ".pkl";
+  }
+  if (std::filesystem::exists(local)) {
     config.model.weights = local.string();
   }
 }

@@ -64,7 +64,9 @@ std::vector<Key> test_keys() {
        "most detections per image that the evaluation counts (COCO: 100)",
        {.min = 1}},
       {KEY(test.expected_results), "results to compare with at the end", {.available = {"[]"}}},
-      {KEY(test.aug.enabled), "test-time augmentation", {.available = {"false"}}},
+      {KEY(test.aug.enabled),
+       "test-time augmentation: detforge eval joins the detections of several sizes of the image "
+       "(evaluations during training do without)"},
       {KEY(test.aug.min_sizes), "its short sides", {.min = 1, .min_length = 1}},
       {KEY(test.aug.max_size), "its longest side", {.min = 1}},
       {KEY(test.aug.flip), "with flipped images too"},
