@@ -34,7 +34,7 @@ class Parameters : public torch::nn::Module {
                      : register_module(module_name, std::make_shared<Parameters>());
     child->add(name.substr(dot + 1), value);
   }
-  Tensor& operator[](const std::string& name) { return named_parameters()[name]; }
+  Tensor operator[](const std::string& name) { return named_parameters()[name]; }
 };
 
 Parameters one_weight(const std::vector<float>& values) {

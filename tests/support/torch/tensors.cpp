@@ -36,7 +36,9 @@ std::string index_text(std::int64_t flat, at::IntArrayRef shape) {
 
 Tensor to_tensor(const NpyArray& array) {
   Tensor tensor = torch::empty(array.shape, dtype_of(array.dtype));
-  std::memcpy(tensor.data_ptr(), array.bytes.data(), tensor.nbytes());
+  if (!array.bytes.empty()) {  // memcpy must not be given the null pointer of an empty tensor
+    std::memcpy(tensor.data_ptr(), array.bytes.data(), tensor.nbytes());
+  }
   return tensor;
 }
 
