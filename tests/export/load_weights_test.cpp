@@ -1,10 +1,12 @@
 #include "detforge/export/load_weights.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
 #include "detforge/core/files.h"
+#include "detforge/models/backbones/fpn.h"
 #include "detforge/serialize/torch_file.h"
 #include "support/npz.h"
 #include "support/test_data.h"
@@ -187,6 +189,93 @@ TEST(LoadWeights, Caffe2FileFillsTheBackboneWithoutStatistics) {
   EXPECT_EQ(report.backbone_fraction, 1.0);
   EXPECT_EQ(report.preprocessing.pixel_format, "BGR");
   EXPECT_EQ(report.preprocessing.pixel_std, (std::vector<double>{1.0, 1.0, 1.0}));
+}
+
+/// A tensor of MSRA's R-50-GN.pkl and the one of Detectron2's model that it fills.
+struct GnName {
+  std::string caffe2, detectron2;
+};
+
+std::vector<GnName> names_of_gn_resnet50() {
+  std::vector<GnName> names;
+  const auto add_layer = [&](const std::string& caffe2, const std::string& detectron2) {
+    names.push_back({caffe2 + "_w", detectron2 + ".weight"});
+    names.push_back({caffe2 + "_gn_s", detectron2 + ".norm.weight"});
+    names.push_back({caffe2 + "_gn_b", detectron2 + ".norm.bias"});
+  };
+  add_layer("conv1", "backbone.bottom_up.stem.conv1");
+  const int blocks[] = {3, 4, 6, 3};
+  for (int stage = 2; stage <= 5; ++stage) {
+    for (int block = 0; block < blocks[stage - 2]; ++block) {
+      const std::string from = fmt::format("res{}_{}_branch", stage, block);
+      const std::string to = fmt::format("backbone.bottom_up.res{}.{}.", stage, block);
+      if (block == 0) {
+        add_layer(from + "1", to + "shortcut");
+      }
+      add_layer(from + "2a", to + "conv1");
+      add_layer(from + "2b", to + "conv2");
+      add_layer(from + "2c", to + "conv3");
+    }
+  }
+  return names;
+}
+
+class GnBackbone : public torch::nn::Module {
+ public:
+  GnBackbone() {
+    register_module("backbone", Fpn(ResNet(ResNetOptions{.norm = NormType::kGn, .freeze_at = 0}),
+                                    FpnOptions{.norm = NormType::kGn}));
+  }
+};
+
+TEST(LoadWeights, Caffe2FileWithGroupNormFillsTheWholeBackbone) {
+  GnBackbone model;
+  const auto parameters = model.named_parameters();
+  Value blobs = Value::dict();
+  double value = 0;
+  const std::vector<GnName> names = names_of_gn_resnet50();
+  EXPECT_EQ(names.size(), 3U * 53U);
+  for (const auto& [caffe2, detectron2] : names) {
+    ASSERT_TRUE(parameters.contains(detectron2)) << detectron2;
+    blobs.set(caffe2, torch::full_like(parameters[detectron2], ++value));
+  }
+  blobs.set("pred_w", torch::ones({1000, 2048})).set("pred_b", torch::ones({1000}));
+  const LoadReport report =
+      load_weights(model, Value::dict().set("blobs", std::move(blobs)), "R-50-GN.pkl", {});
+  EXPECT_EQ(report.layout, "Caffe2 ResNet");
+  EXPECT_EQ(report.loaded.size(), names.size()) << report.table();
+  EXPECT_EQ(report.unexpected, (Names{"pred_w", "pred_b"}));
+  EXPECT_EQ(report.backbone_fraction, 1.0);
+  for (const std::string& name : report.missing) {
+    EXPECT_EQ(name.find("bottom_up"), std::string::npos) << name;
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    EXPECT_TRUE((parameters[names[i].detectron2] == static_cast<double>(i + 1)).all().item<bool>())
+        << names[i].detectron2;
+  }
+}
+
+TEST(LoadWeights, TwoNamesForOneTensorAreAnErrorAndChangeNothing) {
+  const std::string stem = "backbone.bottom_up.stem.conv1.norm.weight";
+  const std::vector<GnName> pairs = {{stem, "module." + stem}, {"res_conv1_bn_s", "conv1_gn_s"}};
+  for (const auto& [first, second] : pairs) {
+    Named model = small_model(3);
+    Value state = first == stem ? small_state(3)
+                                : Value::dict()
+                                      .set("conv1_w", torch::ones({4, 3, 2, 2}))
+                                      .set("res2_0_branch2a_w", torch::ones({4, 4, 1, 1}));
+    state.set(first, torch::ones({4})).set(second, torch::ones({4}));
+    try {
+      load_weights(model, state, "some.pkl", {});
+      FAIL() << "accepted " << second;
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find(first + " and " + second + " of the file"), std::string::npos)
+          << error.what();
+      EXPECT_NE(error.message().find(stem), std::string::npos) << error.what();
+      EXPECT_EQ(error.where(), "some.pkl");
+    }
+    EXPECT_TRUE(model.at(stem).equal(torch::zeros({4})));
+  }
 }
 
 TEST(LoadWeights, OwnCheckpointTellsPreprocessingAndClasses) {

@@ -47,6 +47,44 @@ TEST(NameMaps, TorchvisionDetectorNames) {
   EXPECT_FALSE(torchvision_detector_to_detectron2("something").has_value());
 }
 
+TEST(NameMaps, TorchvisionDetectorNamesOfVersion2DoNotCollide) {
+  EXPECT_EQ(torchvision_detector_to_detectron2("backbone.fpn.inner_blocks.2.1.bias"),
+            "backbone.fpn_lateral4.norm.bias");
+  EXPECT_EQ(torchvision_detector_to_detectron2("backbone.fpn.layer_blocks.0.1.running_mean"),
+            "backbone.fpn_output2.norm.running_mean");
+  EXPECT_EQ(torchvision_detector_to_detectron2("rpn.head.conv.0.0.bias"),
+            "proposal_generator.rpn_head.conv.bias");
+  EXPECT_FALSE(torchvision_detector_to_detectron2("rpn.head.conv.1.0.bias").has_value());
+  EXPECT_FALSE(torchvision_detector_to_detectron2("backbone.fpn.inner_blocks.2.2.bias"));
+}
+
+// What Detectron2's convert_basic_c2_names gives.
+TEST(NameMaps, Caffe2NormsOfEveryKind) {
+  const std::map<std::string, std::string> expected = {
+      {"conv1_w", "stem.conv1.weight"},
+      {"conv1_b", "stem.conv1.bias"},
+      {"conv1_gn_s", "stem.conv1.norm.weight"},
+      {"conv1_gn_b", "stem.conv1.norm.bias"},
+      {"conv1_bn_s", "stem.conv1.norm.weight"},
+      {"res_conv1_bn_b", "stem.conv1.norm.bias"},
+      {"res_conv1_bn_rm", "stem.conv1.norm.running_mean"},
+      {"res_conv1_bn_riv", "stem.conv1.norm.running_var"},
+      {"res2_0_branch1_gn_s", "res2.0.shortcut.norm.weight"},
+      {"res2_0_branch2a_w", "res2.0.conv1.weight"},
+      {"res3_1_branch2a_gn_b", "res3.1.conv1.norm.bias"},
+      {"res4_22_branch2b_bn_rm", "res4.22.conv2.norm.running_mean"},
+      {"res4_22_branch2b_bn_riv", "res4.22.conv2.norm.running_var"},
+      {"res4_22_branch2b_bn_running_mean", "res4.22.conv2.norm.running_mean"},
+      {"res4_22_branch2b_bn_running_var", "res4.22.conv2.norm.running_var"},
+      {"res5_2_branch2c_bn_gamma", "res5.2.conv3.norm.weight"},
+      {"res5_2_branch2c_bn_beta", "res5.2.conv3.norm.bias"},
+      {"pred_w", "linear.weight"},
+      {"fc1000_b", "fc1000.bias"}};
+  for (const auto& [from, to] : expected) {
+    EXPECT_EQ(caffe2_to_detectron2(from), to) << from;
+  }
+}
+
 TEST(NameMaps, LongestEndingWins) {
   const auto matches = match_by_ending({"a.b.conv.weight", "c.d.conv.weight", "xconv.weight"},
                                        {"conv.weight", "d.conv.weight"});

@@ -68,9 +68,15 @@ class Plan {
   Plan(std::vector<ModelTensor> model, const WeightsSource& source)
       : model_(std::move(model)), source_(source) {
     for (const FileTensor& tensor : source_.tensors) {
-      by_name_.emplace(tensor.model_name, &tensor);
+      if (tensor.model_name.empty()) {
+        continue;
+      }
+      const auto [other, is_new] = by_name_.emplace(tensor.model_name, &tensor);
+      DETFORGE_CHECK(is_new,
+                     fmt::format("{} and {} of the file are both the model's {}",
+                                 other->second->file_name, tensor.file_name, tensor.model_name),
+                     "keep one of the two in the file");
     }
-    by_name_.erase("");
   }
 
   LoadReport make_report() {

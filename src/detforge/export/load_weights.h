@@ -47,8 +47,8 @@ struct LoadReport {
 /// with "module." in front, and the layouts of name_maps.h. Tensors of another shape (heads for
 /// other classes) keep the model's values. torchvision's predictors are reordered: there the
 /// background is class 0, here it is the last one. Throws Error, with the model unchanged: the file
-/// cannot be read, holds no tensors or not-finite ones, none fits, or less than
-/// min_backbone_fraction of the backbone would be loaded.
+/// cannot be read, holds no tensors or not-finite ones, two of its names mean one tensor of the
+/// model, none fits, or less than min_backbone_fraction of the backbone would be loaded.
 LoadReport load_weights(torch::nn::Module& model,
                         const std::filesystem::path& file,
                         const LoadOptions& options = {});

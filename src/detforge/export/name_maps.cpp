@@ -40,22 +40,26 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   return parts;
 }
 
-/// "branch2a" -> "conv1" ...: the convolutions of a bottleneck block in Caffe2.
-std::string_view caffe2_convolution(std::string_view branch) {
-  constexpr std::array<Replacement, 4> kBranches = {{{"branch1", "shortcut"},
-                                                     {"branch2a", "conv1"},
-                                                     {"branch2b", "conv2"},
-                                                     {"branch2c", "conv3"}}};
-  for (const auto& [from, to] : kBranches) {
-    if (branch == from) {
-      return to;
+/// "conv1.gn.s" -> "conv1.norm.weight" ...: the ending that tells what the tensor is.
+std::string caffe2_kind(std::string_view name) {
+  constexpr std::array<Replacement, 12> kEndings = {{{".bn.s", ".norm.weight"},
+                                                     {".bn.gamma", ".norm.weight"},
+                                                     {".bn.b", ".norm.bias"},
+                                                     {".bn.beta", ".norm.bias"},
+                                                     {".bn.rm", ".norm.running_mean"},
+                                                     {".bn.running.mean", ".norm.running_mean"},
+                                                     {".bn.riv", ".norm.running_var"},
+                                                     {".bn.running.var", ".norm.running_var"},
+                                                     {".gn.s", ".norm.weight"},
+                                                     {".gn.b", ".norm.bias"},
+                                                     {".w", ".weight"},
+                                                     {".b", ".bias"}}};
+  for (const auto& [from, to] : kEndings) {
+    if (name.ends_with(from)) {
+      return std::string(name.substr(0, name.size() - from.size())) + std::string(to);
     }
   }
-  return branch;
-}
-
-std::string_view caffe2_kind(std::string_view last) {
-  return last == "b" ? "bias" : "weight";
+  return std::string(name);
 }
 
 /// "1.0" -> nothing special; "downsample.1.bias" -> "shortcut.norm.bias" ...: the rest of a name in
@@ -78,10 +82,13 @@ std::string_view last_part(std::string_view name) {
   return name.substr(name.rfind('.') + 1);
 }
 
-/// "inner_blocks.1.0.weight" -> fpn_lateral3.weight, "layer_blocks.1.bias" -> fpn_output3.bias.
+/// "inner_blocks.1.0.weight" -> fpn_lateral3.weight, "layer_blocks.1.bias" -> fpn_output3.bias,
+/// "inner_blocks.1.1.bias" -> fpn_lateral3.norm.bias.
 std::optional<std::string> torchvision_fpn(std::string_view name) {
   const std::vector<std::string_view> parts = split(name, '.');
-  if (parts.size() < 3 || parts[1].size() != 1 || parts[1][0] < '0' || parts[1][0] > '3') {
+  const bool is_layer = parts.size() == 3 || (parts.size() == 4 && parts[2] == "0"),
+             is_norm = parts.size() == 4 && parts[2] == "1";
+  if (!(is_layer || is_norm) || parts[1].size() != 1 || parts[1][0] < '0' || parts[1][0] > '3') {
     return std::nullopt;
   }
   const char* kind = parts[0] == "inner_blocks"   ? "lateral"
@@ -90,7 +97,19 @@ std::optional<std::string> torchvision_fpn(std::string_view name) {
   if (kind == nullptr) {
     return std::nullopt;
   }
-  return fmt::format("backbone.fpn_{}{}.{}", kind, parts[1][0] - '0' + 2, last_part(name));
+  return fmt::format("backbone.fpn_{}{}.{}{}", kind, parts[1][0] - '0' + 2, is_norm ? "norm." : "",
+                     last_part(name));
+}
+
+/// "conv.0.0.weight", "conv.weight" -> conv.weight; nothing for further convolutions, which
+/// Detectron2's head does not have.
+std::optional<std::string> torchvision_rpn_convolution(std::string_view part) {
+  constexpr std::string_view kFirst = "0.0.";
+  part.remove_prefix(starts_with(part, kFirst) ? kFirst.size() : 0);
+  if (part.find('.') != std::string_view::npos) {
+    return std::nullopt;
+  }
+  return fmt::format("proposal_generator.rpn_head.conv.{}", part);
 }
 
 }  // namespace
@@ -132,28 +151,22 @@ std::string strip_module_prefix(std::string_view name) {
 }
 
 std::string caffe2_to_detectron2(std::string_view name) {
-  const std::vector<std::string_view> parts = split(name, '_');
-  const std::string_view kind = caffe2_kind(parts.back());
-  if (name == "conv1_w" || name == "conv1_b") {
-    return fmt::format("stem.conv1.{}", kind);
-  }
-  if (starts_with(name, "res_conv1_bn_")) {
-    return fmt::format("stem.conv1.norm.{}", kind);
-  }
-  const bool in_block =
-      parts.size() >= 4 && starts_with(parts[0], "res") && starts_with(parts[2], "branch");
-  if (in_block) {
-    const bool is_norm = parts.size() == 5 && parts[3] == "bn";
-    return fmt::format("{}.{}.{}.{}{}", parts[0], parts[1], caffe2_convolution(parts[2]),
-                       is_norm ? "norm." : "", kind);
-  }
-  const bool has_kind = parts.size() > 1 && (parts.back() == "w" || parts.back() == "b");
-  if (!has_kind) {
-    return std::string(name);
-  }
-  std::string converted(name.substr(0, name.size() - 2));
+  constexpr std::array<Replacement, 3> kStarts = {
+      {{"res.conv1.norm.", "stem.conv1.norm."}, {"conv1.", "stem.conv1."}, {"pred.", "linear."}}};
+  constexpr std::array<Replacement, 4> kBranches = {{{".branch1.", ".shortcut."},
+                                                     {".branch2a.", ".conv1."},
+                                                     {".branch2b.", ".conv2."},
+                                                     {".branch2c.", ".conv3."}}};
+  std::string converted(name);
   std::replace(converted.begin(), converted.end(), '_', '.');
-  return fmt::format("{}.{}", converted, kind);
+  converted = caffe2_kind(converted);
+  converted = replace_prefix(converted, kStarts).value_or(converted);
+  for (const auto& [from, to] : kBranches) {
+    if (const std::size_t at = converted.find(from); at != std::string::npos) {
+      converted.replace(at, from.size(), to);
+    }
+  }
+  return converted;
 }
 
 std::optional<std::string> torchvision_resnet_to_detectron2(std::string_view name) {
@@ -189,8 +202,8 @@ std::optional<std::string> torchvision_detector_to_detectron2(std::string_view n
   if (starts_with(name, kFpn)) {
     return torchvision_fpn(name.substr(kFpn.size()));
   }
-  if (starts_with(name, "rpn.head.conv.")) {
-    return fmt::format("proposal_generator.rpn_head.conv.{}", last_part(name));
+  if (constexpr std::string_view kConvolution = "rpn.head.conv."; starts_with(name, kConvolution)) {
+    return torchvision_rpn_convolution(name.substr(kConvolution.size()));
   }
   if (starts_with(name, "roi_heads.mask_head.mask_fcn")) {  // mask_fcn1.weight
     return std::string(name);

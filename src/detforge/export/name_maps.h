@@ -29,7 +29,8 @@ NameLayout detect_layout(const std::vector<std::string>& names);
 std::string strip_module_prefix(std::string_view name);
 
 /// "res2_0_branch2a_bn_s" -> "res2.0.conv1.norm.weight", "conv1_w" -> "stem.conv1.weight",
-/// "fc1000_w" -> "fc1000.weight". The names are below the backbone: match_by_ending() finds it.
+/// "conv1_gn_b" -> "stem.conv1.norm.bias", "fc1000_w" -> "fc1000.weight": Detectron2's
+/// convert_basic_c2_names. The names are below the backbone: match_by_ending() finds it.
 std::string caffe2_to_detectron2(std::string_view name);
 
 /// "layer1.0.bn1.bias" -> "res2.0.conv1.norm.bias", "conv1.weight" -> "stem.conv1.weight"; nothing
