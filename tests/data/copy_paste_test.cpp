@@ -1,11 +1,14 @@
 #include "detforge/data/copy_paste.h"
 
+#include <map>
+
 #include <gtest/gtest.h>
 
 #include "data/picture_files.h"
 #include "data/sample_masks.h"
 #include "detforge/core/error.h"
 #include "detforge/data/loader.h"
+#include "detforge/data/partner.h"
 
 namespace detforge {
 namespace {
@@ -54,11 +57,41 @@ TEST(CopyPaste, ObjectsOfALargerImageAreCut) {
   test::add_polygon(other, {6, 4, 12, 9});
   test::add_rle(other, {5, 0, 9, 2});
   test::add_rle(other, {20, 0, 25, 5});  // outside
+  // An L of two parts: the cut below row 6 leaves its upright, one column wide.
+  test::add_object(other, {0, 2, 8, 9},
+                   {{test::rectangle({0, 2, 1, 8}), test::rectangle({0, 8, 8, 9})}, {}});
+  test::add_polygon(other, {3, 3, 5, 5}).box = {2, 2, 6, 6};  // not cut: the annotator's box
   Rng rng = test_rng(1);
-  EXPECT_EQ(paste_objects_(sample, other, kAll, rng).pasted, 2);
-  ASSERT_EQ(sample.instances.size(), 2U);
-  EXPECT_EQ(test::mask_box_of(sample, 0), (Box{6, 4, 8, 6}));
-  EXPECT_EQ(test::mask_box_of(sample, 1), (Box{5, 0, 8, 2}));
+  EXPECT_EQ(paste_objects_(sample, other, kAll, rng).pasted, 4);
+  ASSERT_EQ(sample.instances.size(), 4U);
+  const std::vector<Box> tight = {{6, 4, 8, 6}, {5, 0, 8, 2}, {0, 2, 1, 6}, {3, 3, 5, 5}};
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(test::mask_box_of(sample, i), tight[i]) << i;
+    EXPECT_EQ(sample.instances[i].box, i < 3 ? tight[i] : (Box{2, 2, 6, 6})) << i;
+  }
+}
+
+// An object of 10 rows, of which the pasted one leaves the first column.
+TEST(CopyPaste, RemovesWhatIsAlmostWhollyHidden) {
+  struct Case {
+    double width;  // of the object: 1 / width is left
+    double min_visible_frac;
+    std::int64_t hidden;
+  };
+  for (const Case& c : {Case{10, 0.1, 0}, Case{11, 0.1, 1}, Case{11, 0.05, 0}, Case{20, 0, 0}}) {
+    Sample sample = test::noisy_sample({10, 20}, 1), other = test::noisy_sample({10, 20}, 2);
+    test::add_polygon(sample, {0, 0, c.width, 10});
+    test::add_polygon(other, {1, 0, 20, 10}).annotation_id = 900;
+    Rng rng = test_rng(1);
+    const CopyPasteCounts counts = paste_objects_(
+        sample, other, {.object_probability = 1, .min_visible_frac = c.min_visible_frac}, rng);
+    EXPECT_EQ(counts.hidden, c.hidden) << c.width;
+    EXPECT_EQ(counts.covered, 1 - c.hidden) << c.width;
+    ASSERT_EQ(sample.instances.size(), c.hidden == 0 ? 2U : 1U) << c.width;
+    EXPECT_EQ(sample.instances.back().annotation_id, 900);
+    EXPECT_EQ(sample.instances[0].box, c.hidden == 0 ? (Box{0, 0, 1, 10}) : (Box{1, 0, 20, 10}));
+  }
+  EXPECT_EQ(CopyPasteOptions{}.min_visible_frac, 0.1);
 }
 
 TEST(CopyPaste, CrowdsAndObjectsWithoutMaskAreNotTaken) {
@@ -90,6 +123,68 @@ TEST(CopyPaste, NeedsASecondImage) {
   Rng rng = test_rng(1);
   const TransformPipeline pipeline({.copy_paste = CopyPasteOptions{}, .masks = true});
   EXPECT_THROW(pipeline.apply(sample, rng), Error);
+}
+
+// FIELD_REPORTS F106: an error names the image that it is about.
+TEST(FieldReportF106, AnErrorOfTheSecondImageNamesItAndNotTheFirst) {
+  const TransformPipeline pipeline({.copy_paste = CopyPasteOptions{}, .masks = true});
+  const auto make = [](std::int64_t id, const std::string& path, bool damaged) {
+    Sample sample = test::noisy_sample({6, 8}, 1);
+    sample.image_id = id;
+    sample.path = path;
+    test::add_rle(sample, {1, 1, 3, 3});
+    if (damaged) {
+      sample.instances[0].segmentation.rle.counts = {7};  // of 48 pixels
+    }
+    return sample;
+  };
+  for (const bool second : {false, true}) {
+    Sample sample = make(31, "first.png", !second);
+    Rng rng = test_rng(1);
+    const std::string error = test::error_of([&] {
+      pipeline.apply(sample, rng, [&](Rng& /*rng*/) { return make(32, "second.png", second); });
+    });
+    const std::string named = second ? "image 32, second.png" : "image 31, first.png";
+    EXPECT_NE(error.find(named), std::string::npos) << error;
+    EXPECT_EQ(error.find(second ? "first.png" : "second.png"), std::string::npos) << error;
+  }
+}
+
+TEST(FieldReportF106, ASecondImageThatCannotBeReadIsNamed) {
+  test::DatasetFolder data;
+  data.add_pictures(2);
+  files::write_atomic(data.folder / "p1.png", "broken");
+  const CocoDataset dataset = data.open();
+  const TransformPipeline transforms({.copy_paste = CopyPasteOptions{}, .masks = true});
+  TrainLoader loader(dataset, transforms,
+                     {.batch_size = 1, .threads = 0, .aspect_ratio_grouping = false});
+  int good = 0, bad = 0;
+  for (int i = 0; i < 40; ++i) {
+    const std::string error = test::error_of([&] { loader.next(); });
+    ++(error.empty() ? good : bad);
+    EXPECT_EQ(error.find("p0.png"), std::string::npos) << error;
+    EXPECT_TRUE(error.empty() || error.find("image 11") != std::string::npos) << error;
+  }
+  EXPECT_GT(bad, 20);  // half of the images, and half of the partners of the others
+  EXPECT_GT(good, 0);
+}
+
+TEST(CopyPaste, EveryImageMayBeTheSecondOne) {
+  test::DatasetFolder data;
+  data.add_pictures(4);
+  const CocoDataset dataset = data.open();
+  const TransformPipeline::Partner partner = random_partner(dataset);
+  std::map<std::int64_t, int> seen;
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    Rng rng = test_rng(i), same = test_rng(i);
+    const std::int64_t id = partner(rng).image_id;
+    EXPECT_EQ(id, partner(same).image_id);
+    ++seen[id];
+  }
+  ASSERT_EQ(seen.size(), 4U);
+  for (const auto& [id, count] : seen) {
+    EXPECT_NEAR(count, 50, 25) << id;  // 4 standard deviations of the binomial
+  }
 }
 
 // FIELD_REPORTS F25: slivers of objects after several transforms; every record is valid.

@@ -292,5 +292,34 @@ TEST(EvalLoader, LeavesOutBadImagesWithoutReplacement) {
             std::string::npos);
 }
 
+// The mask of the first object fits the size in the file, but not the picture: see MaskChecks.
+TEST(EvalLoader, NeedsNoMasks) {
+  DatasetFolder data;
+  data.add_image(1, "a.png", test::encoded(".png", test::picture(20, 30)), 40, 60);
+  data.add_image(2, "b.png", test::encoded(".png", test::picture(20, 30)), 20, 30);
+  data.add_box(1, {1, 1, 5, 5});
+  data.add_box(2, {2, 2, 5, 5});
+  data.json["annotations"][0]["segmentation"] = {{"size", {40, 60}},
+                                                 {"counts", {41, 4, 36, 4, 2315}}};
+  data.json["annotations"][1]["segmentation"] = {{2, 2, 7, 2, 7, 7}};
+  CocoDatasetOptions options = data.options();
+  options.policy.set("image_size_mismatch", "fix");
+  options.keep_segmentation = true;
+  const CocoDataset dataset(options);
+  const TransformPipeline transforms(
+      {.min_sizes = {40}, .max_size = 100, .flip = TransformPipeline::Flip::kNone, .masks = true});
+  EvalLoader loader(dataset, transforms,
+                    {.batch_size = 2, .threads = 0, .collate = {.masks = true}});
+  const std::optional<Batch> batch = loader.next();
+  ASSERT_TRUE(batch.has_value());
+  ASSERT_EQ(batch->targets.size(), 2U);
+  for (const Targets& targets : batch->targets) {
+    EXPECT_EQ(targets.boxes.size(0), 1);
+    ASSERT_EQ(targets.masks.size(), 1U);
+    EXPECT_TRUE(targets.masks[0].empty());
+  }
+  EXPECT_FALSE(dataset.get_or_skip(1)->instances[0].segmentation.empty());
+}
+
 }  // namespace
 }  // namespace detforge

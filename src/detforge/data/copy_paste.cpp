@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "detforge/data/mask_transforms.h"
+#include "detforge/data/polygon_clip.h"
 #include "detforge/data/sample_geometry.h"
 #include "detforge/structures/polygon_raster.h"
 #include "detforge/structures/rle.h"
@@ -25,17 +26,22 @@ void copy_pixels(const Image& from, RleView mask, Image& to) {
 }
 
 /// Takes what is covered from the masks underneath.
-void hide_(std::vector<Instance>& instances, const Rle& cover, CopyPasteCounts& counts) {
+void hide_(std::vector<Instance>& instances,
+           const Rle& cover,
+           double min_visible_frac,
+           CopyPasteCounts& counts) {
   std::erase_if(instances, [&](Instance& instance) {
     if (instance.segmentation.empty()) {
       return false;
     }
     const Rle before = segmentation_mask(instance.segmentation, cover.size);
     Rle left = subtract_mask(before, cover);
-    if (rle_area(left.counts) == rle_area(before.counts)) {
+    const std::int64_t pixels = rle_area(before.counts), visible = rle_area(left.counts);
+    if (visible == pixels) {
       return false;  // nothing is covered: polygons stay polygons
     }
-    const bool hidden = rle_area(left.counts) == 0;
+    const bool hidden = visible == 0 || static_cast<double>(visible) <
+                                            min_visible_frac * static_cast<double>(pixels);
     ++(hidden ? counts.hidden : counts.covered);
     instance.box = rle_box(left.counts, left.size.height);
     instance.segmentation = {{}, std::move(left)};
@@ -51,6 +57,7 @@ CopyPasteCounts paste_objects_(Sample& sample,
                                Rng& rng) {
   CopyPasteCounts counts;
   const ImageSize size = sample.image.size();
+  const auto height = static_cast<double>(size.height), width = static_cast<double>(size.width);
   cut_sample_(other, {.left = 0, .top = 0, .size = size});
   std::vector<Rle> masks;
   std::vector<Instance> pasted;
@@ -62,6 +69,9 @@ CopyPasteCounts paste_objects_(Sample& sample,
     }
     Rle mask = segmentation_mask(instance.segmentation, size);
     if (rle_area(mask.counts) > 0) {
+      if (instance.box.x2 > width || instance.box.y2 > height) {
+        instance.box = visible_mask_box(instance.segmentation, size);
+      }
       masks.push_back(std::move(mask));
       pasted.push_back(std::move(instance));
     }
@@ -72,7 +82,7 @@ CopyPasteCounts paste_objects_(Sample& sample,
   counts.pasted = static_cast<std::int64_t>(pasted.size());
   const Rle cover = merge_masks(std::vector<RleView>(masks.begin(), masks.end()));
   copy_pixels(other.image, cover, sample.image);
-  hide_(sample.instances, cover, counts);
+  hide_(sample.instances, cover, options.min_visible_frac, counts);
   std::move(pasted.begin(), pasted.end(), std::back_inserter(sample.instances));
   return counts;
 }

@@ -59,8 +59,8 @@ class CocoDataset {
   /// logged once, and replaced by the next image that can: a function of the index alone.
   Sample get(std::int64_t index) const;
   /// As get(), but a file that is to be skipped gives nothing: for evaluation, where a replacement
-  /// would count twice.
-  std::optional<Sample> get_or_skip(std::int64_t index) const;
+  /// would count twice. Without `masks` none are read, whatever keep_segmentation says.
+  std::optional<Sample> get_or_skip(std::int64_t index, bool masks = true) const;
 
   const std::vector<std::string>& class_names() const { return class_names_; }
   /// By label; none if the (first) file lacks the class.
@@ -104,7 +104,7 @@ class CocoDataset {
   void log_reports() const;
   Image decode(std::int64_t index) const;
   Image matching(std::int64_t index, Image pixels) const;
-  Sample make_sample(std::int64_t index, Image image) const;
+  Sample make_sample(std::int64_t index, Image image, bool masks) const;
   void note_bad_image(std::int64_t index, const std::string& reason) const;
 
   CocoDatasetOptions options_;

@@ -46,7 +46,7 @@ Sample CocoDataset::get(std::int64_t index) const {
       .at(__FILE__, __LINE__);
 }
 
-std::optional<Sample> CocoDataset::get_or_skip(std::int64_t index) const {
+std::optional<Sample> CocoDataset::get_or_skip(std::int64_t index, bool masks) const {
   Image pixels;
   try {
     pixels = decode(index);
@@ -57,7 +57,7 @@ std::optional<Sample> CocoDataset::get_or_skip(std::int64_t index) const {
     note_bad_image(index, error.what());
     return std::nullopt;
   }
-  return make_sample(index, std::move(pixels));
+  return make_sample(index, std::move(pixels), masks);
 }
 
 Image CocoDataset::decode(std::int64_t index) const {
@@ -101,7 +101,7 @@ Image CocoDataset::matching(std::int64_t index, Image pixels) const {
       .at(__FILE__, __LINE__);
 }
 
-Sample CocoDataset::make_sample(std::int64_t index, Image pixels) const {
+Sample CocoDataset::make_sample(std::int64_t index, Image pixels, bool masks) const {
   const std::size_t file = items_[static_cast<std::size_t>(index)].file;
   const CocoImage& record = image(index);
   Sample sample;
@@ -119,7 +119,7 @@ Sample CocoDataset::make_sample(std::int64_t index, Image pixels) const {
                                 .annotation_id = a.id,
                                 .area = a.area,
                                 .is_crowd = a.is_crowd,
-                                .segmentation = options_.keep_segmentation
+                                .segmentation = masks && options_.keep_segmentation
                                                     ? fitting_mask(*stores_[file], a, sample)
                                                     : Segmentation{}});
   }

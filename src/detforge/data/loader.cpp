@@ -1,7 +1,6 @@
 #include "detforge/data/loader.h"
 
 #include <algorithm>
-#include <exception>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,27 +9,10 @@
 #include "detforge/core/files.h"
 #include "detforge/core/rng.h"
 #include "detforge/core/timer.h"
+#include "detforge/data/partner.h"
 
 namespace detforge {
 namespace {
-
-/// Applies the transforms; whatever they throw becomes an Error that names the image.
-void transform(const TransformPipeline& transforms,
-               Sample& sample,
-               Rng rng,
-               const TransformPipeline::Partner& partner = {}) {
-  const std::string where = fmt::format("image {}, {}", sample.image_id, sample.path);
-  try {
-    transforms.apply(sample, rng, partner);
-  } catch (Error& error) {
-    error.add_where(where);
-    throw;
-  } catch (const std::exception& error) {
-    throw Error(fmt::format("the image cannot be transformed: {}", error.what()), "")
-        .add_where(where)
-        .at(__FILE__, __LINE__);
-  }
-}
 
 /// Tells data sets apart by ids and names of their images in order, wherever they are stored.
 std::uint64_t fingerprint(const CocoDataset& dataset) {
@@ -85,12 +67,8 @@ Sample TrainLoader::load(const Draw& draw) const {
   const auto epoch = static_cast<std::uint64_t>(draw.epoch),
              position = static_cast<std::uint64_t>(draw.position);
   Sample sample = dataset_.get(draw.index);
-  const auto any_other = [this](Rng& rng) {
-    const std::uint64_t index = rng.below(static_cast<std::uint64_t>(dataset_.size()));
-    return dataset_.get(static_cast<std::int64_t>(index));
-  };
-  transform(transforms_, sample, Rng(options_.seed, RngPurpose::kAugment, epoch, position),
-            any_other);
+  Rng rng(options_.seed, RngPurpose::kAugment, epoch, position);
+  transforms_.apply(sample, rng, random_partner(dataset_));
   sample.rng_key = Rng(options_.seed, RngPurpose::kRoiSampling, epoch, position).next_u64();
   return sample;
 }
@@ -124,9 +102,10 @@ EvalLoader::EvalLoader(const CocoDataset& dataset,
   DETFORGE_CHECK(options_.batch_size > 0, fmt::format("batch size is {}", options_.batch_size),
                  "use 1 or more");
   const auto load = [this](const Draw& draw) {
-    std::optional<Sample> sample = dataset_.get_or_skip(draw.index);
+    std::optional<Sample> sample = dataset_.get_or_skip(draw.index, /*masks=*/false);
     if (sample) {
-      transform(transforms_, *sample, Rng(0, RngPurpose::kAugment));
+      Rng rng(0, RngPurpose::kAugment);
+      transforms_.apply(*sample, rng);
     }
     return sample;
   };

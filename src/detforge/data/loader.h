@@ -65,7 +65,8 @@ class TrainLoader final : public BatchSource {
 
 /// The images of one rank for evaluation, once each, in the order of the data set
 /// (inference_shard). Images that cannot be decoded are left out if the data set's policy is to
-/// skip them, else next() throws.
+/// skip them, else next() throws. The objects come without masks, and masks that do not fit their
+/// picture stop nothing: an evaluation reads its ground truth from the data set's store.
 class EvalLoader {
  public:
   /// Uses batch_size, threads, prefetch, rank, world_size and collate of the options. Transforms

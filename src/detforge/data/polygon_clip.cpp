@@ -137,4 +137,9 @@ Box visible_box(const std::vector<std::vector<double>>& polygons, ImageSize size
   return box.x1 <= box.x2 ? box : Box{};
 }
 
+Box visible_mask_box(const Segmentation& mask, ImageSize size) {
+  return mask.rle.counts.empty() ? visible_box(mask.polygons, size)
+                                 : rle_box(mask.rle.counts, mask.rle.size.height);
+}
+
 }  // namespace detforge

@@ -4,6 +4,7 @@
 
 #include "detforge/structures/box.h"
 #include "detforge/structures/image.h"
+#include "detforge/structures/segmentation.h"
 
 namespace detforge {
 
@@ -17,5 +18,8 @@ std::vector<double> clip_polygon(const std::vector<double>& xy, const Box& windo
 /// what Detectron2 gives for polygons that shapely has clipped. Edges along the border, such as
 /// clip_polygon() leaves, do not widen it. All zeros if nothing is shown.
 Box visible_box(const std::vector<std::vector<double>>& polygons, ImageSize size);
+
+/// The same for a mask of either kind; an RLE's is rle_box().
+Box visible_mask_box(const Segmentation& mask, ImageSize size);
 
 }  // namespace detforge

@@ -1,6 +1,8 @@
 #include "detforge/data/transforms.h"
 
 #include <algorithm>
+#include <exception>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -23,6 +25,25 @@ std::int64_t draw_between(std::int64_t low, std::int64_t high, Rng& rng) {
 
 std::int64_t rounded(double value) {
   return static_cast<std::int64_t>(value + 0.5);
+}
+
+std::string name_of(const Sample& sample) {
+  return fmt::format("image {}, {}", sample.image_id, sample.path);
+}
+
+/// Does a step; whatever it throws becomes an Error that happened at `where`.
+template <typename Step>
+auto at_image(const std::string& where, const Step& step) {
+  try {
+    return step();
+  } catch (Error& error) {
+    error.add_where(where);
+    throw;
+  } catch (const std::exception& error) {
+    throw Error(fmt::format("the image cannot be transformed: {}", error.what()), "")
+        .add_where(where)
+        .at(__FILE__, __LINE__);
+  }
 }
 
 bool has_empty_mask(const Instance& instance) {
@@ -126,9 +147,7 @@ FilterCounts filter_instances(Sample& sample, const FilterOptions& options) {
   FilterCounts counts;
   for (Instance& instance : sample.instances) {
     if (options.recompute_boxes && !instance.segmentation.empty()) {
-      const Segmentation& mask = instance.segmentation;
-      instance.box = mask.rle.counts.empty() ? visible_box(mask.polygons, sample.image.size())
-                                             : rle_box(mask.rle.counts, mask.rle.size.height);
+      instance.box = visible_mask_box(instance.segmentation, sample.image.size());
     }
     const Box& box = instance.box;
     const Box clipped{std::clamp(box.x1, 0.0, width), std::clamp(box.y1, 0.0, height),
@@ -176,13 +195,17 @@ TransformPipeline::TransformPipeline(const Options& options)
 }
 
 FilterCounts TransformPipeline::apply(Sample& sample, Rng& rng, const Partner& partner) const {
-  FilterCounts counts = transform(sample, rng);
+  const std::string name = name_of(sample);
+  FilterCounts counts = at_image(name, [&] { return transform(sample, rng); });
   if (copy_paste_ && rng.uniform() < copy_paste_->probability) {
     DETFORGE_CHECK(partner, "copy-paste has no second image to take objects from",
                    "this is a bug of the caller: copy-paste is for training");
     Sample other = partner(rng);
-    transform(other, rng);
-    counts.dropped += paste_objects_(sample, std::move(other), *copy_paste_, rng).hidden;
+    const std::string other_name = name_of(other);
+    at_image(other_name, [&] { return transform(other, rng); });
+    counts.dropped += at_image(fmt::format("{} with objects of {}", name, other_name), [&] {
+                        return paste_objects_(sample, std::move(other), *copy_paste_, rng);
+                      }).hidden;
     counts.dropped += filter_instances(sample, filter_).dropped;
   }
   return counts;

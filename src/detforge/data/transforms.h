@@ -131,7 +131,8 @@ class TransformPipeline {
   /// Throws Error for impossible options. min_sizes = {0} leaves the size as it is.
   explicit TransformPipeline(const Options& options);
   /// The random choices are a function of the rng alone, so of (seed, epoch, sample). Throws Error
-  /// if copy-paste is on and there is no partner.
+  /// if copy-paste is on and there is no partner. Whatever a transform throws becomes an Error that
+  /// names id and path of the image at hand, which may be the partner's.
   FilterCounts apply(Sample& sample, Rng& rng, const Partner& partner = {}) const;
 
  private:
