@@ -205,6 +205,24 @@ TEST(ResultsJsonMasks, AMissingBoxIsTheMasks) {
   EXPECT_TRUE(read_masks(entry(std::string(kRle) + R"(,"bbox":[0,0,1,1])")).has_boxes);
 }
 
+// pycocotools' loadRes takes the mask's box for "bbox": [] as it does without the key.
+TEST(ResultsJsonMasks, AnEmptyBoxCountsAsMissing) {
+  for (const std::string& keys :
+       {std::string(R"("bbox":[],)") + kRle, kRle + std::string(R"(,"bbox":[])")}) {
+    for (const bool masks : {false, true}) {
+      const CocoResults read = read_results(entry(keys), {.masks = masks});
+      EXPECT_FALSE(read.has_boxes);
+      EXPECT_EQ(read.masks.size(), masks ? 1U : 0U);
+      ASSERT_EQ(read.detections.size(), 1U);
+      EXPECT_EQ(read.detections[0].x, 1);
+      EXPECT_EQ(read.detections[0].width, 2);
+      EXPECT_EQ(read.detections[0].height, 3);
+    }
+  }
+  EXPECT_NE(error_of(entry(R"("bbox":[])")).find("no key \"bbox\" with numbers"),
+            std::string::npos);
+}
+
 TEST(ResultsJsonMasks, PolygonsAreDrawnAtTheSizeOfTheirImage) {
   const test::TemporaryFolder folder;
   files::write_atomic(folder / "gt.json",

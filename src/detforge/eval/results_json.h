@@ -40,11 +40,12 @@ struct CocoResults {
   bool has_boxes = false;  ///< the first entry has a "bbox": see CocoEvalOptions::area_of_boxes
 };
 
-/// Reads a results file; an empty list is fine, further keys are skipped. An entry without "bbox"
-/// gets the box of its mask, as pycocotools' loadRes does. Masks may be compressed RLE, lists of
-/// run lengths, or polygons (drawn at the size of their image). Throws Error naming file and entry
-/// for: no JSON, a missing key, an id that is not an integer of 64 bits, a bbox that is not four
-/// finite numbers, a score that is not finite, a malformed mask, polygons of an unknown image.
+/// Reads a results file; an empty list is fine, further keys are skipped. An entry without "bbox",
+/// or with an empty one, gets the box of its mask, as pycocotools' loadRes does. Masks may be
+/// compressed RLE, lists of run lengths, or polygons (drawn at the size of their image). Throws
+/// Error naming file and entry for: no JSON, a missing key, an id that is not an integer of 64
+/// bits, a bbox that is not four finite numbers, a score that is not finite, a malformed mask,
+/// polygons of an unknown image.
 CocoResults read_results_json(const std::filesystem::path& path,
                               const ResultsReadOptions& options = {});
 

@@ -115,7 +115,7 @@ void ResultsReader::read_entry(od::object object) {
   results_.detections.push_back(current_);
 }
 
-/// The four numbers of a bbox.
+/// The four numbers of a bbox. None at all count as no key, as in pycocotools.
 void ResultsReader::read_bbox(od::value& value) {
   double numbers[4] = {};
   std::size_t count = 0;
@@ -128,6 +128,9 @@ void ResultsReader::read_bbox(od::value& value) {
       numbers[count] = number;
     }
     ++count;
+  }
+  if (count == 0) {
+    return;
   }
   DETFORGE_CHECK(count == 4, fmt::format("bbox has {} numbers", count), "give x, y, width, height");
   current_.x = numbers[0];
@@ -191,13 +194,13 @@ void ResultsReader::take_box_from_mask() {
 }
 
 void ResultsReader::check_complete() const {
-  const char* missing = !has_image_                    ? "image_id"
-                        : !has_category_               ? "category_id"
-                        : !has_bbox_ && !has_mask_     ? "bbox"
-                        : !has_score_                  ? "score"
-                        : options_.masks && !has_mask_ ? "segmentation"
+  const char* missing = !has_image_                    ? "\"image_id\""
+                        : !has_category_               ? "\"category_id\""
+                        : !has_bbox_ && !has_mask_     ? "\"bbox\" with numbers"
+                        : !has_score_                  ? "\"score\""
+                        : options_.masks && !has_mask_ ? "\"segmentation\""
                                                        : nullptr;
-  DETFORGE_CHECK(missing == nullptr, fmt::format("no key \"{}\"", missing),
+  DETFORGE_CHECK(missing == nullptr, fmt::format("no key {}", missing),
                  options_.masks ? "each result needs image_id, category_id, segmentation and score"
                                 : "each result needs image_id, category_id, bbox and score");
   DETFORGE_CHECK(std::isfinite(current_.score), fmt::format("score is {}", current_.score),
