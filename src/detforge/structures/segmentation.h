@@ -23,8 +23,8 @@ struct RleView {
 
   RleView() = default;
   RleView(ImageSize image, std::span<const std::uint32_t> runs) : size(image), counts(runs) {}
-  RleView(const Rle& rle)
-      : size(rle.size), counts(rle.counts) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  RleView(const Rle& rle) : size(rle.size), counts(rle.counts) {}
 };
 
 /// An instance's mask as the annotation gave it: polygons (x0 y0 x1 y1 ... in pixels), or an RLE,
