@@ -8,6 +8,7 @@
 #include "detforge/data/resize.h"
 #include "detforge/structures/rle.h"
 #include "detforge/structures/rle_builder.h"
+#include "detforge/structures/rle_spans.h"
 
 namespace detforge {
 namespace {
@@ -22,19 +23,11 @@ class MaskColumns {
  public:
   explicit MaskColumns(RleView mask) {
     check_rle(mask.counts, mask.size);
-    const std::int64_t height = mask.size.height;
     first_.reserve(static_cast<std::size_t>(mask.size.width) + 1);
-    std::int64_t at = 0;
-    for (std::size_t i = 0; i < mask.counts.size(); ++i) {
-      const std::int64_t end = at + mask.counts[i];
-      while (i % 2 == 1 && at < end) {
-        start_column(at / height);
-        const std::int64_t row = at % height, stop = std::min(height, row + end - at);
-        spans_.push_back({row, stop});
-        at += stop - row;
-      }
-      at = end;
-    }
+    for_each_column_span(mask, [&](std::int64_t x, std::int64_t begin, std::int64_t end) {
+      start_column(x);
+      spans_.push_back({begin, end});
+    });
     start_column(mask.size.width);
   }
   /// From top to bottom.

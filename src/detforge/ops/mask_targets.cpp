@@ -10,6 +10,7 @@
 #include "detforge/ops/cpu/crop_rle_kernel.h"
 #include "detforge/structures/polygon_raster.h"
 #include "detforge/structures/rle.h"
+#include "detforge/structures/rle_spans.h"
 
 namespace detforge {
 namespace {
@@ -36,7 +37,8 @@ void check(const std::vector<Segmentation>& masks,
   }
 }
 
-// Detectron2's rasterize_polygons_within_box: the box's sides in f32, everything else in f64.
+// Detectron2's rasterize_polygons_within_box: the box's sides in f32, everything else in f64. The
+// target is 0 before.
 void draw_polygons(const std::vector<std::vector<double>>& polygons,
                    const float* box,
                    std::int64_t resolution,
@@ -52,12 +54,11 @@ void draw_polygons(const std::vector<std::vector<double>>& polygons,
     }
   }
   const Rle drawn = polygons_mask(scaled, {resolution, resolution});
-  std::int64_t at = 0;
-  for (std::size_t run = 0; run < drawn.counts.size(); ++run) {
-    for (const std::int64_t end = at + drawn.counts[run]; at < end; ++at) {
-      target[at % resolution * resolution + at / resolution] = run % 2 == 0 ? 0.0F : 1.0F;
+  for_each_column_span(drawn, [&](std::int64_t x, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t y = begin; y < end; ++y) {
+      target[y * resolution + x] = 1.0F;
     }
-  }
+  });
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "detforge/core/error.h"
 #include "detforge/structures/rle_builder.h"
+#include "detforge/structures/rle_spans.h"
 
 namespace detforge {
 namespace {
@@ -111,24 +112,12 @@ Rle encode_mask(std::span<const std::uint8_t> row_major, ImageSize size) {
 void decode_mask(RleView mask, std::span<std::uint8_t> row_major) {
   check_rle(mask.counts, mask.size);
   check_bitmap(row_major.size(), mask.size);
-  const auto height = static_cast<std::size_t>(mask.size.height),
-             width = static_cast<std::size_t>(mask.size.width);
   std::fill(row_major.begin(), row_major.end(), std::uint8_t{0});
-  std::size_t x = 0, y = 0;  // of the first pixel of the run
-  for (std::size_t i = 0; i < mask.counts.size(); ++i) {
-    for (std::size_t left = mask.counts[i]; left > 0;) {
-      const std::size_t in_column = std::min(left, height - y);
-      for (std::size_t row = y; i % 2 == 1 && row < y + in_column; ++row) {
-        row_major[row * width + x] = 1;
-      }
-      left -= in_column;
-      y += in_column;
-      if (y == height) {
-        y = 0;
-        ++x;
-      }
+  for_each_column_span(mask, [&](std::int64_t x, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t y = begin; y < end; ++y) {
+      row_major[static_cast<std::size_t>(y * mask.size.width + x)] = 1;
     }
-  }
+  });
 }
 
 Rle merge_masks(std::span<const RleView> masks, bool intersect) {

@@ -8,6 +8,7 @@
 #include <opencv2/imgproc.hpp>
 
 #include "detforge/structures/rle.h"
+#include "detforge/structures/rle_spans.h"
 #include "detforge/vis/canvas.h"
 
 namespace detforge::vis {
@@ -63,19 +64,11 @@ MaskPiece cut_mask(RleView mask) {
   }
   piece.bits =
       cv::Mat::zeros(static_cast<int>(box.height()), static_cast<int>(box.width()), CV_8UC1);
-  std::int64_t at = 0;
-  for (std::size_t i = 0; i < mask.counts.size(); ++i) {
-    const std::int64_t end = at + mask.counts[i];
-    while (i % 2 == 1 && at < end) {  // column by column
-      const std::int64_t y = at % mask.size.height;
-      const std::int64_t next = std::min(end, at - y + mask.size.height);
-      const cv::Rect set(static_cast<int>(at / mask.size.height - left), static_cast<int>(y - top),
-                         1, static_cast<int>(next - at));
-      piece.bits(set).setTo(255);
-      at = next;
+  for_each_column_span(mask, [&](std::int64_t x, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t y = begin; y < end; ++y) {
+      piece.bits.at<std::uint8_t>(static_cast<int>(y - top), static_cast<int>(x - left)) = 255;
     }
-    at = end;
-  }
+  });
   return piece;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "detforge/ops/cpu/roi_align_geometry.h"
+#include "detforge/structures/rle_spans.h"
 
 namespace detforge::cpu {
 namespace {
@@ -21,16 +22,13 @@ class Patch {
         rows_(y.last - y.first + 1),
         columns_(x.last - x.first + 1),
         values_(static_cast<std::size_t>(rows_ * columns_), 0.0F) {
-    const std::int64_t height = mask.size.height;
-    const std::int64_t first = x_ * height, last = (x_ + columns_) * height;
-    std::int64_t at = 0;
-    for (std::size_t run = 0; run < mask.counts.size() && at < last; ++run) {
-      const std::int64_t begin = std::max(at, first);
-      at += mask.counts[run];
-      if (run % 2 == 1 && at > first) {
-        set(begin, std::min(at, last), height);
+    for_each_column_span(mask, [&](std::int64_t column, std::int64_t begin, std::int64_t end) {
+      const std::int64_t from = std::max(begin - y_, std::int64_t{0});
+      const std::int64_t to = std::min(end - y_, rows_);
+      if (column >= x_ && column < x_ + columns_ && from < to) {
+        std::fill_n(values_.begin() + (column - x_) * rows_ + from, to - from, 1.0F);
       }
-    }
+    });
   }
 
   std::int64_t rows() const { return rows_; }
@@ -40,20 +38,6 @@ class Patch {
   float at(std::int64_t y, std::int64_t x) const { return column(x)[y - y_]; }
 
  private:
-  // Pixels begin..end-1 of the bitmap in column-major order.
-  void set(std::int64_t begin, std::int64_t end, std::int64_t height) {
-    while (begin < end) {
-      const std::int64_t x = begin / height, top = begin % height;
-      const std::int64_t bottom = std::min(height, top + end - begin);
-      const std::int64_t from = std::max(top - y_, std::int64_t{0});
-      const std::int64_t to = std::min(bottom - y_, rows_);
-      if (from < to) {
-        std::fill_n(values_.begin() + (x - x_) * rows_ + from, to - from, 1.0F);
-      }
-      begin += bottom - top;
-    }
-  }
-
   std::int64_t x_, y_, rows_, columns_;
   std::vector<float> values_;
 };
