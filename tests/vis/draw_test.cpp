@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "detforge/core/allocator.h"
 #include "vis/pixels.h"
 
 namespace detforge {
@@ -68,9 +69,38 @@ TEST(DrawDetections, SmallPicturesAreEnlargedWithTheirBoxes) {
   EXPECT_TRUE(has_colour(drawn, 160, 160, 0));
 }
 
-TEST(DrawDetections, AStripOfOnePixelIsDrawn) {
-  const Image drawn = draw_detections(grey({5000, 1}), {{0, 10, 1, 400}}, {0}, {}, {});
-  EXPECT_EQ(drawn.size(), (ImageSize{1920, 1}));
+TEST(DrawDetections, LongThinPicturesAreEnlargedOrLeftButNeverShrunk) {
+  const auto drawn_size = [](ImageSize size) {
+    return draw_detections(grey(size), {{0, 10, 1, 400}}, {0}, {}, {}).size();
+  };
+  EXPECT_EQ(drawn_size({400, 3000}), (ImageSize{400, 3000}));
+  EXPECT_EQ(drawn_size({5000, 1}), (ImageSize{5000, 1}));
+  EXPECT_EQ(drawn_size({1920, 400}), (ImageSize{1920, 400}));
+  EXPECT_EQ(drawn_size({1600, 400}), (ImageSize{1920, 480}));
+  EXPECT_EQ(drawn_size({400, 1800}), (ImageSize{427, 1920}));
+}
+
+TEST(DrawDetections, LargePicturesAreShrunkWithBoxesAndMasks) {
+  // 900 x 1200 becomes 600 x 800; the mask is the left half of the box, which becomes 180 wide.
+  const Rle mask = test::rectangle({270, 180, 405, 720}, {900, 1200});
+  const std::vector<DrawnObject> objects = {
+      {.box = {270, 180, 540, 720}, .label = 1, .mask = mask}};
+  DrawOptions options = as_it_is();
+  options.longest_side = 800;
+  const Image drawn = draw_objects(grey({900, 1200}), objects, {}, options);
+  ASSERT_EQ(drawn.size(), (ImageSize{600, 800}));
+  EXPECT_TRUE(test::is_mix(drawn, 300, 225, class_colour(1), options.fill));
+  EXPECT_TRUE(has_colour(drawn, 300, 269, 1));                       // the mask's outline
+  EXPECT_TRUE(is_grey(drawn, 300, 315));                             // in the box
+  EXPECT_TRUE(test::is_mix(drawn, 300, 359, class_colour(1), 0.6));  // the box's frame
+  EXPECT_TRUE(is_grey(drawn, 300, 361));
+  EXPECT_TRUE(is_grey(drawn, 114, 225));
+  EXPECT_TRUE(is_grey(drawn, 486, 225));
+}
+
+TEST(DrawDetections, SmallPicturesAreEnlargedNoFurtherThanTheBound) {
+  const DrawOptions options{.labels = false, .longest_side = 100};
+  EXPECT_EQ(draw_detections(grey({60, 30}), {}, {}, {}, {}, options).size(), (ImageSize{100, 50}));
 }
 
 TEST(DrawDetections, LabelsLieAboveTheBoxOrInsideAtTheTop) {
@@ -127,6 +157,24 @@ TEST(DrawComparison, ShowsBothSidesWithCaptions) {
   const std::int64_t strip = sheet.height - 500 - 6;  // captions and the gap above; one gap below
   EXPECT_TRUE(is_grey(sheet, strip + 10, 6 + 200));   // left: below the threshold
   EXPECT_TRUE(has_colour(sheet, strip + 10, 12 + 500 + 200, 0));
+}
+
+// 4500 x 6000 pixels are 81 MB; a side of the comparison is 9 MB, a mask's piece at most 3 MB.
+TEST(DrawComparison, MemoryFollowsTheBoundNotTheImage) {
+  constexpr ImageSize kLarge{4500, 6000};
+  const Rle mask{kLarge, {0, 4500 * 6000}};
+  const Box all{0, 0, 6000, 4500};
+  const std::vector<DrawnObject> found(5, {.box = all, .label = 0, .score = 0.9, .mask = mask});
+  Instance truth;
+  truth.box = all;
+  truth.segmentation.polygons = {{0, 0, 6000, 0, 6000, 4500, 0, 4500}};
+  const Image image = grey(kLarge);
+  const std::int64_t before = peak_rss_bytes();
+  const Image sheet = draw_comparison(image, found, {truth, truth}, {"a"});
+  EXPECT_EQ(sheet.width, 2 * 2000 + 3 * 6);
+#ifndef __SANITIZE_ADDRESS__  // which keeps freed memory for a while
+  EXPECT_LT(peak_rss_bytes() - before, 80'000'000);
+#endif
 }
 
 }  // namespace

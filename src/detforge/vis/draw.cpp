@@ -9,6 +9,7 @@
 #include <opencv2/imgproc.hpp>
 
 #include "detforge/core/error.h"
+#include "detforge/data/mask_transforms.h"
 #include "detforge/data/resize.h"
 #include "detforge/structures/polygon_raster.h"
 #include "detforge/vis/canvas.h"
@@ -20,6 +21,7 @@ namespace detforge {
 namespace {
 
 constexpr int kFractionBits = 4;  // OpenCV draws at sixteenths of a pixel
+constexpr std::int64_t kComparisonSide = 2000;
 
 /// A coordinate for cv:: drawing functions: OpenCV's pixel centres lie at whole numbers, ours at
 /// .5. Bounded, because OpenCV's own arithmetic is 32 bits wide.
@@ -32,23 +34,37 @@ int fixed(double value) {
 /// The copy that is drawn on, and the factor from pixels of the original to its own.
 struct Sheet {
   Image image;
+  ImageSize original;
   double scale_x = 1, scale_y = 1;
 
+  bool is_shrunk() const { return scale_x < 1 || scale_y < 1; }
   Box scaled(const Box& box) const {
     return {box.x1 * scale_x, box.y1 * scale_y, box.x2 * scale_x, box.y2 * scale_y};
   }
 };
 
-Sheet make_sheet(const Image& image, const DrawOptions& options) {
-  Sheet sheet{.image = image};
-  if (std::min(image.height, image.width) < options.least_short_edge) {
-    const std::int64_t longest = 4 * options.least_short_edge;
-    sheet.image =
-        resize_bilinear(image, shortest_edge_size(image.size(), options.least_short_edge, longest));
-    sheet.scale_x = static_cast<double>(sheet.image.width) / static_cast<double>(image.width);
-    sheet.scale_y = static_cast<double>(sheet.image.height) / static_cast<double>(image.height);
+/// Shrunk to `longest_side`, or enlarged towards `least_short_edge`, or the same.
+ImageSize sheet_size(ImageSize image, const DrawOptions& options) {
+  const std::int64_t shorter = std::min(image.height, image.width);
+  const std::int64_t longer = std::max(image.height, image.width);
+  const std::int64_t enlarged = 4 * options.least_short_edge;
+  const std::int64_t bound = options.longest_side.value_or(std::max(longer, enlarged));
+  if (longer > bound) {
+    return shortest_edge_size(image, shorter, bound);
   }
-  return sheet;
+  const std::int64_t most = std::min(bound, enlarged);
+  if (shorter < options.least_short_edge && longer < most) {
+    return shortest_edge_size(image, options.least_short_edge, most);
+  }
+  return image;
+}
+
+Sheet make_sheet(const Image& image, const DrawOptions& options) {
+  const ImageSize size = sheet_size(image.size(), options);
+  return {.image = size == image.size() ? image : resize_bilinear(image, size),
+          .original = image.size(),
+          .scale_x = static_cast<double>(size.width) / static_cast<double>(image.width),
+          .scale_y = static_cast<double>(size.height) / static_cast<double>(image.height)};
 }
 
 /// Objects to draw in the order of drawing: crowds, then by rising score.
@@ -119,9 +135,13 @@ class Painter {
 
  private:
   vis::MaskPiece piece_of(const DrawnObject& object) const {
-    return object.mask.counts.empty()
-               ? vis::MaskPiece{}
-               : vis::enlarged(vis::cut_mask(object.mask), sheet_.scale_x, sheet_.scale_y);
+    if (object.mask.counts.empty()) {
+      return {};
+    }
+    if (sheet_.is_shrunk()) {  // on the runs: a piece of the original's size may be large
+      return vis::cut_mask(resize_mask(object.mask, sheet_.image.size()));
+    }
+    return vis::enlarged(vis::cut_mask(object.mask), sheet_.scale_x, sheet_.scale_y);
   }
 
   vis::Label label_of(const DrawnObject& object,
@@ -163,14 +183,12 @@ void check_masks(std::span<const DrawnObject> objects, ImageSize size) {
   }
 }
 
-}  // namespace
-
-Image draw_objects(const Image& image,
-                   std::span<const DrawnObject> objects,
-                   const std::vector<std::string>& class_names,
-                   const DrawOptions& options) {
-  check_masks(objects, image.size());
-  Sheet sheet = make_sheet(image, options);
+/// The objects are in pixels of the original.
+Image draw_on(Sheet sheet,
+              std::span<const DrawnObject> objects,
+              const std::vector<std::string>& class_names,
+              const DrawOptions& options) {
+  check_masks(objects, sheet.original);
   const std::vector<DrawnObject> ordered = in_drawing_order(objects, options.score_threshold);
   const std::vector<Colour> colours = colours_of(ordered, class_names.size());
   Painter painter(sheet, options);
@@ -186,23 +204,39 @@ Image draw_objects(const Image& image,
   return std::move(sheet.image);
 }
 
-Image draw_ground_truth(const Image& image,
-                        const std::vector<Instance>& instances,
-                        const std::vector<std::string>& class_names,
-                        const DrawOptions& options) {
+Image draw_on(Sheet sheet,
+              const std::vector<Instance>& instances,
+              const std::vector<std::string>& class_names,
+              const DrawOptions& options) {
   std::vector<Rle> masks;
   masks.reserve(instances.size());  // the objects borrow them
   std::vector<DrawnObject> objects;
   for (const Instance& instance : instances) {
     masks.push_back(options.masks && !instance.segmentation.empty()
-                        ? segmentation_mask(instance.segmentation, image.size())
+                        ? segmentation_mask(instance.segmentation, sheet.original)
                         : Rle{});
     objects.push_back({.box = instance.box,
                        .label = instance.label,
                        .mask = masks.back(),
                        .is_crowd = instance.is_crowd});
   }
-  return draw_objects(image, objects, class_names, options);
+  return draw_on(std::move(sheet), objects, class_names, options);
+}
+
+}  // namespace
+
+Image draw_objects(const Image& image,
+                   std::span<const DrawnObject> objects,
+                   const std::vector<std::string>& class_names,
+                   const DrawOptions& options) {
+  return draw_on(make_sheet(image, options), objects, class_names, options);
+}
+
+Image draw_ground_truth(const Image& image,
+                        const std::vector<Instance>& instances,
+                        const std::vector<std::string>& class_names,
+                        const DrawOptions& options) {
+  return draw_on(make_sheet(image, options), instances, class_names, options);
 }
 
 Image draw_comparison(const Image& image,
@@ -214,11 +248,15 @@ Image draw_comparison(const Image& image,
       std::count_if(detections.begin(), detections.end(), [&](const DrawnObject& object) {
         return object.score.value_or(1) >= options.score_threshold;
       });
-  return grid({captioned(draw_objects(image, detections, class_names, options),
-                         fmt::format("{} detections", shown)),
-               captioned(draw_ground_truth(image, ground_truth, class_names, options),
-                         fmt::format("ground truth: {} objects", ground_truth.size()))},
-              {.columns = 2});
+  DrawOptions bounded = options;
+  bounded.longest_side = options.longest_side.value_or(kComparisonSide);
+  Sheet sheet = make_sheet(image, bounded);
+  std::vector<Image> panels;  // not an initializer list, whose pictures would be copied
+  panels.push_back(captioned(draw_on(sheet, detections, class_names, bounded),
+                             fmt::format("{} detections", shown)));
+  panels.push_back(captioned(draw_on(std::move(sheet), ground_truth, class_names, bounded),
+                             fmt::format("ground truth: {} objects", ground_truth.size())));
+  return grid(panels, {.columns = 2});
 }
 
 }  // namespace detforge

@@ -18,8 +18,12 @@ struct DrawOptions {
   bool masks = true;           ///< those that objects have
   bool labels = true;          ///< name and score at each object
   double fill = 0.4;           ///< of masks: 0 is none, 1 hides what is below
-  std::int64_t least_short_edge =
-      480;  ///< smaller pictures are enlarged first, so that labels can be read
+  /// Smaller pictures are enlarged first, so that labels can be read: to at most four times this
+  /// length, long thin ones less or not at all.
+  std::int64_t least_short_edge = 480;
+  /// Larger pictures are shrunk first, with boxes and masks. Default: 2000 for each side of a
+  /// comparison, else no bound.
+  std::optional<std::int64_t> longest_side = {};
 };
 
 /// One object of a picture: what was found, or what should be.
@@ -39,8 +43,9 @@ struct DrawnObject {
 ///   class_names [K]: a label outside is drawn as its number; letters outside ASCII become '?'. The
 ///   name of an only class is left out of small objects' labels, and of all without a score.
 /// Lines and letters grow with the picture; labels evade one another, and one that would hide
-/// others is left out. No objects give the picture alone. Memory and time beyond the copy follow
-/// the objects' sizes. Throws Error for a mask that is malformed or not of the image's size.
+/// others is left out. No objects give the picture alone. Memory beyond the picture that is drawn
+/// on is that of the largest mask's part of it. Throws Error for a mask that is malformed or not of
+/// the image's size.
 Image draw_objects(const Image& image,
                    std::span<const DrawnObject> objects,
                    const std::vector<std::string>& class_names,
@@ -53,7 +58,8 @@ Image draw_ground_truth(const Image& image,
                         const DrawOptions& options = {});
 
 /// Detections left, ground truth right, with captions that say how many of each: what eval shows of
-/// an image.
+/// an image. Its memory follows `longest_side`, not the image, but for the runs of the ground
+/// truth's masks.
 Image draw_comparison(const Image& image,
                       std::span<const DrawnObject> detections,
                       const std::vector<Instance>& ground_truth,
