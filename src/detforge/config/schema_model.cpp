@@ -101,6 +101,11 @@ std::vector<Key> proposal_keys() {
       {KEY(model.anchor_generator.offset),
        "shift of anchor centres in strides; 0 puts the first at the image corner",
        {.min = 0, .max = 0.999999}},
+  };
+}
+
+std::vector<Key> rpn_keys() {
+  return {
       {KEY(model.rpn.head_name), "kind of RPN head", {.choices = {"StandardRPNHead"}}},
       {KEY(model.rpn.in_features),
        "feature maps with anchors",
@@ -154,7 +159,7 @@ std::vector<Key> proposal_keys() {
 
 std::vector<Key> model_keys() {
   std::vector<Key> keys = architecture_keys();
-  for (const auto& part : {backbone_keys(), proposal_keys()}) {
+  for (const auto& part : {backbone_keys(), proposal_keys(), rpn_keys()}) {
     keys.insert(keys.end(), part.begin(), part.end());
   }
   return keys;
