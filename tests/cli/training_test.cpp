@@ -14,6 +14,7 @@
 #include <zip.h>
 
 #include "cli/program.h"
+#include "cli/training_cli.h"
 #include "detforge/core/files.h"
 #include "support/test_data.h"
 
@@ -21,7 +22,6 @@ namespace detforge::test {
 namespace {
 
 namespace fs = std::filesystem;
-using Words = std::vector<std::string>;
 
 /// The bytes of all tensors in a checkpoint (weights, momentum), without the text beside them
 /// (config, paths).
@@ -58,77 +58,6 @@ void wait_until(pid_t child, const std::function<bool()>& there) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
 }
-
-/// A folder with a tiny dataset and the words that train a tiny model on it.
-class TrainingCli : public testing::Test {
- protected:
-  void SetUp() override {
-    DETFORGE_REQUIRE_PROGRAM();
-    const ProgramResult made =
-        run({"make-shapes", "shapes", "--train", "12", "--val", "3", "--size", "96x96"});
-    ASSERT_EQ(made.exit_code, 0) << made.err;
-  }
-
-  ProgramResult run(const Words& words) const {
-    return run_program(program_path(), words, folder_.path());
-  }
-  pid_t start(const Words& words) const {
-    return start_program(program_path(), words,
-                         {.folder = folder_.path(),
-                          .out_file = "/dev/null",
-                          .err_file = (folder_ / "err").string()});
-  }
-  /// SIGKILL, which no program can prepare for.
-  static void kill_hard(pid_t child) {
-    ::kill(child, SIGKILL);
-    ::waitpid(child, nullptr, 0);
-  }
-
-  Words train_words(const std::string& output, const Words& more) const {
-    Words words{"train",
-                (source_dir() / "configs" / "shapes.yaml").string(),
-                "--output",
-                output,
-                "--data",
-                ".",
-                "DATASETS.TRAIN_JSON",
-                "[shapes/annotations/instances_train.json]",
-                "DATASETS.TRAIN_IMAGES",
-                "[shapes/train]",
-                "DATASETS.TEST_JSON",
-                "[shapes/annotations/instances_val.json]",
-                "DATASETS.TEST_IMAGES",
-                "[shapes/val]",
-                "INPUT.MIN_SIZE_TRAIN",
-                "[64]",
-                "INPUT.MIN_SIZE_TEST",
-                "64",
-                "MODEL.RESNETS.STEM_OUT_CHANNELS",
-                "32",
-                "MODEL.FPN.OUT_CHANNELS",
-                "32",
-                "MODEL.ROI_BOX_HEAD.FC_DIM",
-                "32",
-                "SOLVER.IMS_PER_BATCH",
-                "2",
-                "SOLVER.STEPS",
-                "[]",
-                "SOLVER.WARMUP_ITERS",
-                "4",
-                "TEST.EVAL_PERIOD",
-                "0",
-                "SEED",
-                "7"};
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
-  }
-
-  fs::path checkpoint(const std::string& run_folder) const {
-    return folder_ / run_folder / "checkpoints" / "last.pth";
-  }
-
-  TemporaryFolder folder_;
-};
 
 TEST_F(TrainingCli, ResumedRunEqualsUninterruptedRunByteForByteForAnyLoaderThreads) {
   std::string expected;

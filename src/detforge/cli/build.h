@@ -27,6 +27,8 @@ CocoDatasetOptions train_dataset_options(const Config& config);
 CocoDatasetOptions test_dataset_options(const Config& config);
 TransformPipeline::Options train_transform_options(const Config& config);
 TransformPipeline::Options test_transform_options(const InputConfig& input);
+/// Images as they are in the file, for a detector that resizes by itself.
+TransformPipeline::Options no_transform_options();
 CollateOptions collate_options(const Config& config);
 LoaderOptions train_loader_options(const Config& config);
 LoaderOptions test_loader_options(const Config& config);
@@ -38,5 +40,8 @@ SgdOptions sgd_options(const SolverConfig& solver);
 CheckpointContext checkpoint_context(const Config& config, const CocoDataset& dataset);
 /// Throws Error (usage) if MODEL.ROI_HEADS.NUM_CLASSES is not the dataset's number of classes.
 void check_class_count(const Config& config, const CocoDataset& dataset);
+/// With MODEL.MASK_ON: throws Error (usage) if no object of the dataset has a mask, and warns if
+/// many have none.
+void check_masks(const Config& config, const CocoDataset& dataset);
 
 }  // namespace detforge

@@ -110,6 +110,10 @@ TransformPipeline::Options test_transform_options(const InputConfig& input) {
   };
 }
 
+TransformPipeline::Options no_transform_options() {
+  return {.min_sizes = {0}, .flip = TransformPipeline::Flip::kNone};
+}
+
 CollateOptions collate_options(const Config& config) {
   return {
       .pixel_mean = three(config.model.pixel_mean),

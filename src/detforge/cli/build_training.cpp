@@ -3,6 +3,7 @@
 #include "detforge/cli/build.h"
 #include "detforge/config/print.h"
 #include "detforge/core/error.h"
+#include "detforge/core/log.h"
 
 namespace detforge {
 
@@ -76,6 +77,29 @@ void check_class_count(const Config& config, const CocoDataset& dataset) {
         fmt::format("add MODEL.ROI_HEADS.NUM_CLASSES {}, or choose classes with DATASETS.CLASSES",
                     classes),
         Error::Kind::kUsage);
+  }
+}
+
+void check_masks(const Config& config, const CocoDataset& dataset) {
+  if (!config.model.mask_on) {
+    return;
+  }
+  std::int64_t objects = 0, with_mask = 0;
+  for (std::size_t file = 0; file < config.datasets.train_json.size(); ++file) {
+    for (const CocoAnnotation& annotation : dataset.store(file).annotations()) {
+      const bool trained = annotation.usable && !annotation.is_crowd;
+      objects += trained ? 1 : 0;
+      with_mask += trained && (annotation.part_count > 0 || annotation.rle >= 0) ? 1 : 0;
+    }
+  }
+  if (with_mask == 0) {
+    throw Error("MODEL.MASK_ON is true, but no object of the training data has a mask",
+                "give annotations with \"segmentation\", or set MODEL.MASK_ON false",
+                Error::Kind::kUsage);
+  }
+  if (with_mask < objects) {
+    log::warn("{} of {} training objects have no mask: they train boxes only", objects - with_mask,
+              objects);
   }
 }
 

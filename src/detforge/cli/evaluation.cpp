@@ -1,7 +1,6 @@
 #include "detforge/cli/evaluation.h"
 
 #include <algorithm>
-#include <map>
 
 #include <fmt/format.h>
 
@@ -14,6 +13,7 @@
 #include "detforge/eval/coco_report.h"
 #include "detforge/eval/mask_eval.h"
 #include "detforge/eval/results_json.h"
+#include "detforge/structures/rle.h"
 #include "detforge/train/signals.h"
 
 namespace detforge {
@@ -34,8 +34,14 @@ void keep_categories(EvalInputs& inputs, const std::vector<std::string>& classes
   });
 }
 
-TransformPipeline::Options as_in_the_file() {
-  return {.min_sizes = {0}, .flip = TransformPipeline::Flip::kNone};
+/// False for test data that has boxes only: then masks cannot be judged.
+bool any_mask(const RleList& masks) {
+  for (std::size_t i = 0; i < masks.size(); ++i) {
+    if (rle_area(masks[i].counts) > 0) {
+      return true;
+    }
+  }
+  return false;
 }
 
 void report_unmatched(const CategoryMap& map) {
@@ -85,7 +91,8 @@ CocoEvaluation::CocoEvaluation(const Config& config,
     : config_(config),
       options_(options),
       dataset_(test_dataset_options(config)),
-      transforms_(options.original_size ? as_in_the_file() : test_transform_options(config.input)),
+      transforms_(options.original_size ? no_transform_options()
+                                        : test_transform_options(config.input)),
       inputs_(eval_inputs(dataset_.store())),
       categories_() {
   keep_categories(inputs_, config.datasets.classes);
@@ -94,6 +101,10 @@ CocoEvaluation::CocoEvaluation(const Config& config,
   }
   if (config.model.mask_on) {
     gt_masks_ = ground_truth_masks(dataset_.store(), inputs_, options.threads);
+    judges_masks_ = any_mask(gt_masks_);
+    if (!judges_masks_) {
+      log::warn("no object of the test data has a mask: only boxes are judged");
+    }
   }
   categories_ = match_categories(class_names, inputs_.categories);
   report_unmatched(categories_);
@@ -139,7 +150,7 @@ EvaluationResult CocoEvaluation::run(Detector& detector,
   write_results_json(folder / "results.json", found.detections, found.masks);
   EvaluationResult out{.metric = boxes.value("AP"), .values = {}};
   report("bbox", boxes, folder / "per_class.csv", out);
-  if (!detector.has_masks()) {
+  if (!detector.has_masks() || !judges_masks_) {
     files::write_atomic(folder / "metrics.json", metrics_json(boxes).dump(2) + "\n");
   } else {
     const CocoEvalResult masks =
@@ -151,20 +162,13 @@ EvaluationResult CocoEvaluation::run(Detector& detector,
       log::warn("{}", *note);
     }
   }
-  write_pictures(found, folder / "pictures");
-  return out;
-}
-
-void CocoEvaluation::write_pictures(const InferenceResult& found,
-                                    const std::filesystem::path& folder) const {
-  std::map<std::int64_t, std::int64_t> label_of_id;
-  for (std::size_t k = 0; k < categories_.id_of_label.size(); ++k) {
-    if (categories_.id_of_label[k]) {
-      label_of_id[*categories_.id_of_label[k]] = static_cast<std::int64_t>(k);
-    }
+  try {
+    write_evaluation_pictures(dataset_, found,
+                              {.folder = folder / "pictures", .count = options_.pictures});
+  } catch (const Error& error) {
+    log::warn("the pictures of this evaluation could not be written: {}", error.what());
   }
-  write_evaluation_pictures(dataset_, found, label_of_id,
-                            {.folder = folder, .count = options_.pictures});
+  return out;
 }
 
 void CocoEvaluation::smoke(Detector& detector) const {
@@ -172,9 +176,9 @@ void CocoEvaluation::smoke(Detector& detector) const {
   const InferenceResult result = detect(detector, kImages);
   const EvalInputs inputs = eval_inputs(dataset_.store(), result.image_ids);
   evaluate_coco(inputs, result.detections, eval_options());
-  if (detector.has_masks()) {
-    evaluate_coco_masks(inputs, ground_truth_masks(dataset_.store(), inputs), result.detections,
-                        result.masks, eval_options());
+  if (detector.has_masks() && judges_masks_) {
+    evaluate_coco_masks(inputs, ground_truth_masks(dataset_.store(), inputs, options_.threads),
+                        result.detections, result.masks, eval_options());
   }
   log::info("smoke evaluation of {} images: works", result.image_ids.size());
 }

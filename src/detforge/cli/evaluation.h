@@ -31,9 +31,9 @@ class CocoEvaluation {
                  std::vector<std::string> class_names,
                  const CocoEvaluationOptions& options = {});
 
-  /// Detects in all images, judges boxes and, if the detector gives them, masks, prints the tables
-  /// to stdout and writes into `folder`: results.json, metrics.json, per_class.csv (masks:
-  /// per_class_segm.csv) and pictures/. The metric for best.pth is AP, of masks if there are any.
+  /// Detects in all images, judges boxes and, if detector and data have them, masks, prints the
+  /// tables to stdout and writes into `folder`: results.json, metrics.json, per_class.csv (masks:
+  /// per_class_segm.csv) and pictures/. The metric for best.pth is AP, of masks if they are judged.
   EvaluationResult run(Detector& detector, const std::filesystem::path& folder) const;
 
   /// Two images through the whole path, so that a run which cannot evaluate fails before its first
@@ -45,7 +45,6 @@ class CocoEvaluation {
  private:
   InferenceResult detect(Detector& detector, std::int64_t max_images) const;
   CocoEvalOptions eval_options() const;
-  void write_pictures(const InferenceResult& found, const std::filesystem::path& folder) const;
 
   Config config_;
   CocoEvaluationOptions options_;
@@ -53,6 +52,7 @@ class CocoEvaluation {
   TransformPipeline transforms_;
   EvalInputs inputs_;
   RleList gt_masks_;  ///< one per object of inputs_; empty without MODEL.MASK_ON
+  bool judges_masks_ = false;
   CategoryMap categories_;
 };
 

@@ -1,6 +1,7 @@
 #include "detforge/cli/pictures.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -35,9 +36,14 @@ void write_training_pictures(const CocoDataset& dataset,
 
 void write_evaluation_pictures(const CocoDataset& dataset,
                                const InferenceResult& found,
-                               const std::map<std::int64_t, std::int64_t>& label_of_id,
                                const EvaluationPictures& options) {
   const std::int64_t count = std::min(options.count, dataset.size());
+  std::map<std::int64_t, std::int64_t> label_of_id;
+  for (std::size_t k = 0; k < dataset.category_ids().size(); ++k) {
+    if (const auto id = dataset.category_ids()[k]) {
+      label_of_id[*id] = static_cast<std::int64_t>(k);
+    }
+  }
   std::map<std::int64_t, std::vector<DrawnObject>> objects;  // by image id
   for (std::int64_t i = 0; i < count; ++i) {
     objects[dataset.image_id(i * dataset.size() / count)] = {};
@@ -45,12 +51,13 @@ void write_evaluation_pictures(const CocoDataset& dataset,
   for (std::size_t i = 0; i < found.detections.size(); ++i) {
     const EvalDetection& detection = found.detections[i];
     const auto image = objects.find(detection.image_id);
-    if (image == objects.end()) {
+    const auto label = label_of_id.find(detection.category_id);
+    if (image == objects.end() || label == label_of_id.end()) {
       continue;
     }
     image->second.push_back({.box = {detection.x, detection.y, detection.x + detection.width,
                                      detection.y + detection.height},
-                             .label = label_of_id.at(detection.category_id),
+                             .label = label->second,
                              .score = detection.score,
                              .mask = found.masks.size() > 0 ? found.masks[i] : RleView{}});
   }

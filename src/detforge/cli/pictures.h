@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
 
 #include "detforge/config/config.h"
 #include "detforge/data/dataset.h"
@@ -25,11 +24,9 @@ struct EvaluationPictures {
 };
 
 /// Writes FOLDER/IMAGE_ID.jpg for some images that `found` covers: detections left, ground truth
-/// right.
-///   label_of_id  the detector's class of each category id
+/// right. Names and colours are those of the data set's classes.
 void write_evaluation_pictures(const CocoDataset& dataset,
                                const InferenceResult& found,
-                               const std::map<std::int64_t, std::int64_t>& label_of_id,
                                const EvaluationPictures& options);
 
 }  // namespace detforge

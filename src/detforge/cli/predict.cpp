@@ -90,10 +90,16 @@ void refuse_own_folder(const std::vector<fs::path>& images, const fs::path& outp
 
 class Predictor {
  public:
-  explicit Predictor(const LoadedModel& model)
-      : model_(model),
-        transforms_(test_transform_options(model.config.input)),
-        collate_(collate_options(model.config)) {}
+  Predictor(const LoadedModel& model, double score_threshold)
+      : detector_(model.config.test.aug.enabled
+                      ? with_test_time_augmentation(model.config, model.detector)
+                      : model.detector),
+        transforms_(model.config.test.aug.enabled ? no_transform_options()
+                                                  : test_transform_options(model.config.input)),
+        collate_(collate_options(model.config)),
+        score_threshold_(score_threshold) {}
+
+  /// Detections of at least the threshold.
 
   Found operator()(const Image& image, const std::string& path) const {
     Sample sample;
@@ -105,8 +111,8 @@ class Predictor {
     const ImageSize network_size = sample.image.size();
     const torch::NoGradGuard no_grad;
     const Batch batch = collate({std::move(sample)}, collate_);
-    const Detections detections =
-        postprocess(model_.detector->predict(batch.images).front(), network_size, image.size());
+    const Detections detections = above_threshold(
+        postprocess(detector_->predict(batch.images).front(), network_size, image.size()));
     Found found = to_found(detections);
     if (detections.masks.defined()) {
       found.masks = paste_masks(detections.masks, detections.boxes, image.size());
@@ -115,6 +121,14 @@ class Predictor {
   }
 
  private:
+  Detections above_threshold(const Detections& all) const {
+    const Tensor kept = (all.scores >= score_threshold_).nonzero().squeeze(1);
+    return {.boxes = all.boxes.index_select(0, kept),
+            .scores = all.scores.index_select(0, kept),
+            .labels = all.labels.index_select(0, kept),
+            .masks = all.masks.defined() ? all.masks.index_select(0, kept) : Tensor{}};
+  }
+
   static Found to_found(const Detections& detections) {
     Found found;
     const auto boxes = detections.boxes.accessor<float, 2>();
@@ -126,21 +140,18 @@ class Predictor {
     return found;
   }
 
-  const LoadedModel& model_;
+  std::shared_ptr<Detector> detector_;
   TransformPipeline transforms_;
   CollateOptions collate_;
+  double score_threshold_;
 };
 
 nlohmann::ordered_json to_json(const fs::path& image,
                                ImageSize size,
                                const Found& found,
-                               const std::vector<std::string>& class_names,
-                               double score_threshold) {
+                               const std::vector<std::string>& class_names) {
   nlohmann::ordered_json objects = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < found.boxes.size(); ++i) {
-    if (found.scores[i] < score_threshold) {
-      continue;
-    }
     const Box& box = found.boxes[i];
     const auto label = static_cast<std::size_t>(found.labels[i]);
     objects.push_back(
@@ -178,7 +189,7 @@ int run_predict(const PredictArguments& arguments) {
                                         .config = arguments.config,
                                         .overrides = arguments.overrides,
                                         .needs_data = false});
-  const Predictor predictor(model);
+  const Predictor predictor(model, arguments.score_threshold);
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   std::set<std::string> names;
   std::int64_t failed = 0;
@@ -188,10 +199,8 @@ int run_predict(const PredictArguments& arguments) {
       const Image image = read_image(path.string());
       const Found found = predictor(image, path.string());
       write_jpeg(fs::path(arguments.output) / picture_name(path, names),
-                 draw_objects(image, found.drawn(), model.class_names,
-                              {.score_threshold = arguments.score_threshold}));
-      all.push_back(
-          to_json(path, image.size(), found, model.class_names, arguments.score_threshold));
+                 draw_objects(image, found.drawn(), model.class_names));
+      all.push_back(to_json(path, image.size(), found, model.class_names));
     } catch (const Error& error) {
       ++failed;  // one bad file must not cost the others
       log::error("{}", error.what());

@@ -90,12 +90,14 @@ int evaluate_only(const TrainArguments& arguments) {
 
 /// Nothing if the config names no test data, as in Detectron2; the log says so.
 std::unique_ptr<CocoEvaluation> build_evaluation(const Config& config,
-                                                 const std::vector<std::string>& class_names) {
+                                                 const std::vector<std::string>& class_names,
+                                                 int threads) {
   if (config.datasets.test_json.empty()) {
     log::warn("DATASETS.TEST is empty: this run is never evaluated and has no best.pth");
     return nullptr;
   }
-  return std::make_unique<CocoEvaluation>(config, class_names);
+  return std::make_unique<CocoEvaluation>(config, class_names,
+                                          CocoEvaluationOptions{.threads = threads});
 }
 
 /// The run itself: everything is built here, and handed to the loop.
@@ -103,6 +105,7 @@ LoopResult train_run(const TrainArguments& arguments, const Config& config) {
   const std::filesystem::path run = config.output_dir;
   const CocoDataset dataset(train_dataset_options(config));
   check_class_count(config, dataset);
+  check_masks(config, dataset);
   const TransformPipeline transforms(train_transform_options(config));
   TrainLoader loader(dataset, transforms, train_loader_options(config));
 
@@ -119,7 +122,7 @@ LoopResult train_run(const TrainArguments& arguments, const Config& config) {
                              config.solver.max_iter),
                  "raise SOLVER.MAX_ITER to train on, or evaluate what is there with detforge eval");
 
-  const auto evaluation = build_evaluation(config, dataset.class_names());
+  const auto evaluation = build_evaluation(config, dataset.class_names(), arguments.threads);
   if (evaluation != nullptr) {
     evaluation->smoke(*detector);
   }
