@@ -151,69 +151,130 @@ TEST(TestTimeAugmentation, PicturesComeBackFromTheBatchExactly) {
   EXPECT_TRUE(expect_close(from_batch.boxes, augmented.predict(image).boxes, {}));
 }
 
-TEST(TestTimeAugmentation, EqualsNaiveComposition) {
-  const torch::NoGradGuard no_grad;
-  auto model = small_mask_rcnn();
-  const Image image = noise(60, 90);
-  AugmentedDetector augmented(model, {.min_sizes = {60, 90}, .detections_per_image = 15});
-  const Detections found = augmented.predict(image);
-  // Every view's boxes by hand: scale 1 and 1.5, x mirrored.
-  Image large = resize_bilinear(image, {90, 135}), mirror = image, large_mirror = large;
-  flip_horizontal_(mirror);
-  flip_horizontal_(large_mirror);
-  std::vector<std::array<float, 6>> all;  // x1, y1, x2, y2, score, label
-  const auto look = [&](const Image& view, float scale, bool flipped) {
-    const Detections seen = model->predict(batch_of(view)).front();
+/// A view of the picture made by hand.
+struct NaiveView {
+  Image picture;
+  float scale;
+  bool flipped;
+};
+
+std::vector<NaiveView> naive_views(const Image& image) {
+  std::vector<NaiveView> views = {{image, 1.0F, false}, {image, 1.0F, true}};
+  const Image large = resize_bilinear(image, {image.height * 3 / 2, image.width * 3 / 2});
+  views.insert(views.end(), {{large, 1.5F, false}, {large, 1.5F, true}});
+  for (NaiveView& view : views) {
+    if (view.flipped) {
+      flip_horizontal_(view.picture);
+    }
+  }
+  return views;
+}
+
+using NaiveBox = std::array<float, 6>;  // x1, y1, x2, y2, score, label
+
+/// The boxes of all views in pixels of the picture, by falling score.
+std::vector<NaiveBox> naive_boxes(FasterRcnn& model, const std::vector<NaiveView>& views) {
+  std::vector<NaiveBox> all;
+  for (const auto& [picture, scale, flipped] : views) {
+    const Detections seen = model.predict(batch_of(picture)).front();
     for (std::int64_t i = 0; i < seen.boxes.size(0); ++i) {
       const float* b = seen.boxes.data_ptr<float>() + 4 * i;
-      const auto width = static_cast<float>(view.width);
+      const auto width = static_cast<float>(picture.width);
       const float x1 = flipped ? width - b[2] : b[0], x2 = flipped ? width - b[0] : b[2];
       all.push_back({x1 / scale, b[1] / scale, x2 / scale, b[3] / scale,
                      seen.scores[i].item<float>(), seen.labels[i].item<float>()});
     }
-  };
-  look(image, 1.0F, false);
-  look(mirror, 1.0F, true);
-  look(large, 1.5F, false);
-  look(large_mirror, 1.5F, true);
+  }
   std::stable_sort(all.begin(), all.end(), [](auto& a, auto& b) { return a[4] > b[4]; });
-  std::vector<std::array<float, 6>> kept;
-  for (const auto& a : all) {
-    const bool covered = std::any_of(kept.begin(), kept.end(), [&](const auto& k) {
+  return all;
+}
+
+std::vector<NaiveBox> naive_nms(const std::vector<NaiveBox>& sorted, std::size_t most) {
+  std::vector<NaiveBox> kept;
+  for (const NaiveBox& a : sorted) {
+    const bool covered = std::any_of(kept.begin(), kept.end(), [&](const NaiveBox& k) {
       const float w = std::min(a[2], k[2]) - std::max(a[0], k[0]);
       const float h = std::min(a[3], k[3]) - std::max(a[1], k[1]);
       const float inter = std::max(w, 0.0F) * std::max(h, 0.0F);
       const float both = (a[2] - a[0]) * (a[3] - a[1]) + (k[2] - k[0]) * (k[3] - k[1]);
       return a[5] == k[5] && inter / (both - inter) > 0.5F;
     });
-    if (!covered && kept.size() < 15) {
+    if (!covered && kept.size() < most) {
       kept.push_back(a);
     }
   }
-  ASSERT_EQ(found.boxes.size(0), static_cast<std::int64_t>(kept.size()));
-  for (std::size_t i = 0; i < kept.size(); ++i) {
-    const auto row = static_cast<std::int64_t>(i);
-    EXPECT_TRUE(expect_close(found.boxes[row],
-                             torch::tensor({kept[i][0], kept[i][1], kept[i][2], kept[i][3]}),
-                             {.atol = 1e-3}));
-  }
-  // Masks: the merged boxes in each view, averaged.
+  return kept;
+}
+
+/// The masks of these boxes in each view, averaged.
+Tensor naive_masks(FasterRcnn& model,
+                   const std::vector<NaiveView>& views,
+                   const Detections& found) {
   Tensor sum = torch::zeros_like(found.masks);
-  const auto add = [&](const Image& view, float scale, bool flipped) {
+  for (const auto& [picture, scale, flipped] : views) {
     Detections placed{.boxes = found.boxes * scale, .scores = found.scores, .labels = found.labels};
     if (flipped) {
       const Tensor x1 = placed.boxes.select(1, 0).clone(), x2 = placed.boxes.select(1, 2).clone();
-      placed.boxes.select(1, 0).copy_(static_cast<float>(view.width) - x2);
-      placed.boxes.select(1, 2).copy_(static_cast<float>(view.width) - x1);
+      placed.boxes.select(1, 0).copy_(static_cast<float>(picture.width) - x2);
+      placed.boxes.select(1, 2).copy_(static_cast<float>(picture.width) - x1);
     }
-    const Tensor masks = model->predict_masks(batch_of(view), {placed}).front();
+    const Tensor masks = model.predict_masks(batch_of(picture), {placed}).front();
     sum += flipped ? masks.flip(2) : masks;
+  }
+  return sum / static_cast<double>(views.size());
+}
+
+TEST(TestTimeAugmentation, EqualsNaiveComposition) {
+  const torch::NoGradGuard no_grad;
+  auto model = small_mask_rcnn();
+  const Image image = noise(60, 90);
+  AugmentedDetector augmented(model, {.min_sizes = {60, 90}, .detections_per_image = 15});
+  const Detections found = augmented.predict(image);
+  const std::vector<NaiveView> views = naive_views(image);
+  const std::vector<NaiveBox> kept = naive_nms(naive_boxes(*model, views), 15);
+  ASSERT_EQ(found.boxes.size(0), static_cast<std::int64_t>(kept.size()));
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    EXPECT_TRUE(expect_close(found.boxes[static_cast<std::int64_t>(i)],
+                             torch::tensor({kept[i][0], kept[i][1], kept[i][2], kept[i][3]}),
+                             {.atol = 1e-3}));
+  }
+  EXPECT_TRUE(expect_close(found.masks, naive_masks(*model, views, found), {.atol = 1e-4}));
+}
+
+TEST(TestTimeAugmentation, PredictionIsBoxesAndTheirMasks) {
+  const torch::NoGradGuard no_grad;
+  AugmentedDetector augmented(small_mask_rcnn(), {.min_sizes = {64, 80}});
+  Sample wide, high;  // one batch, padded to one size
+  wide.image = noise(64, 96);
+  high.image = noise(90, 64);
+  wide.original_size = wide.image.size();
+  high.original_size = high.image.size();
+  const ImageBatch batch = collate({wide, high}, {}).images;
+  const std::vector<Detections> whole = augmented.predict(batch);
+  const std::vector<Detections> boxes = augmented.predict_boxes(batch);
+  const std::vector<Tensor> masks = augmented.predict_masks(batch, boxes);
+  for (std::size_t i = 0; i < 2; ++i) {
+    ASSERT_GT(whole[i].boxes.size(0), 5);
+    EXPECT_TRUE(expect_close(boxes[i].boxes, whole[i].boxes, {}));
+    EXPECT_TRUE(expect_close(boxes[i].scores, whole[i].scores, {}));
+    EXPECT_TRUE(expect_close(boxes[i].labels, whole[i].labels, {}));
+    EXPECT_FALSE(boxes[i].masks.defined());
+    EXPECT_TRUE(expect_close(masks[i], whole[i].masks, {}));
+  }
+  EXPECT_THROW(augmented.predict_masks(batch, {boxes[0]}), Error);
+}
+
+TEST(TestTimeAugmentation, OfADetectorWithoutMasksHasNone) {
+  struct BoxDetector : BrightDetector {
+    bool has_masks() const override { return false; }
   };
-  add(image, 1.0F, false);
-  add(mirror, 1.0F, true);
-  add(large, 1.5F, false);
-  add(large_mirror, 1.5F, true);
-  EXPECT_TRUE(expect_close(found.masks, sum / 4, {.atol = 1e-4}));
+  AugmentedDetector augmented(std::make_shared<BoxDetector>(),
+                              {.min_sizes = {40}, .collate = kGrey});
+  EXPECT_FALSE(augmented.has_masks());
+  const Detections found = augmented.predict(letter_l());
+  EXPECT_EQ(found.boxes.size(0), 1);
+  EXPECT_FALSE(found.masks.defined());
+  EXPECT_THROW(augmented.predict_masks(batch_of(letter_l()), {found}), Error);
 }
 
 TEST(TestTimeAugmentation, WithoutDetectionsThereAreNoneAndNoMasks) {

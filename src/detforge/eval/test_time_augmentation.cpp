@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
@@ -70,21 +71,48 @@ std::vector<Detections> AugmentedDetector::predict(const ImageBatch& images) {
   return detections;
 }
 
+std::vector<Detections> AugmentedDetector::predict_boxes(const ImageBatch& images) {
+  std::vector<Detections> detections;
+  for (std::size_t i = 0; i < images.sizes.size(); ++i) {
+    detections.push_back(find_boxes(picture_of(images, i, options_.collate)));
+  }
+  return detections;
+}
+
+std::vector<Tensor> AugmentedDetector::predict_masks(const ImageBatch& images,
+                                                     const std::vector<Detections>& detections) {
+  if (!has_masks()) {
+    return Detector::predict_masks(images, detections);  // an error
+  }
+  DETFORGE_CHECK(
+      detections.size() == images.sizes.size(),
+      fmt::format("{} images come with {} lists of detections", images.count(), detections.size()),
+      "give one list for each image");
+  std::vector<Tensor> masks;
+  for (std::size_t i = 0; i < images.sizes.size(); ++i) {
+    masks.push_back(average_masks(picture_of(images, i, options_.collate), detections[i]));
+  }
+  return masks;
+}
+
 Detections AugmentedDetector::predict(const Image& image) {
+  Detections found = find_boxes(image);
+  if (has_masks()) {
+    found.masks = average_masks(image, found);
+  }
+  return found;
+}
+
+Detections AugmentedDetector::find_boxes(const Image& image) {
   const torch::NoGradGuard no_grad;
-  const std::vector<View> views = views_of(image.size());
   std::vector<Detections> found;
-  for (const View& view : views) {
+  for (const View& view : views_of(image.size())) {
     Detections seen = detector_->predict_boxes(make_batch(image, view)).front();
     const Tensor upright = view.flipped ? mirrored(seen.boxes, view.size.width) : seen.boxes;
     seen.boxes = scaled(upright, view.size, image.size());
     found.push_back(std::move(seen));
   }
-  Detections merged = merge(found, image.size());
-  if (has_masks()) {
-    merged.masks = average_masks(image, views, merged);
-  }
-  return merged;
+  return merge(found, image.size());
 }
 
 std::vector<AugmentedDetector::View> AugmentedDetector::views_of(ImageSize size) const {
@@ -130,20 +158,20 @@ Detections AugmentedDetector::merge(const std::vector<Detections>& found, ImageS
 }
 
 // Masks lie on a grid over their box, so that the views' sizes do not matter, but the flips do.
-Tensor AugmentedDetector::average_masks(const Image& image,
-                                        const std::vector<View>& views,
-                                        const Detections& merged) const {
+Tensor AugmentedDetector::average_masks(const Image& image, const Detections& found) const {
+  const torch::NoGradGuard no_grad;
+  const std::vector<View> views = views_of(image.size());
   Tensor sum;
   for (const View& view : views) {
-    Detections placed = merged;
-    placed.boxes = scaled(merged.boxes, image.size(), view.size);
+    Detections placed = found;
+    placed.boxes = scaled(found.boxes, image.size(), view.size);
     if (view.flipped) {
       placed.boxes = mirrored(placed.boxes, view.size.width);
     }
     Tensor masks = detector_->predict_masks(make_batch(image, view), {placed}).front();
     masks = view.flipped ? masks.flip(2) : masks;
     sum = sum.defined() ? sum + masks : masks;
-    if (merged.boxes.size(0) == 0) {
+    if (found.boxes.size(0) == 0) {
       return sum;  // of no masks: the other views have nothing to add
     }
   }

@@ -39,7 +39,11 @@ class AugmentedDetector final : public Detector {
   /// Those of the detector, without augmentation.
   LossMap losses(const ImageBatch& images, const std::vector<Targets>& targets) override;
   std::vector<Detections> predict(const ImageBatch& images) override;
+  std::vector<Detections> predict_boxes(const ImageBatch& images) override;
   bool has_masks() const override { return detector_->has_masks(); }
+  /// Averages of the masks in all views.
+  std::vector<Tensor> predict_masks(const ImageBatch& images,
+                                    const std::vector<Detections>& detections) override;
 
   /// Detections of one picture (BGR), in its pixels.
   Detections predict(const Image& image);
@@ -51,10 +55,9 @@ class AugmentedDetector final : public Detector {
   };
   std::vector<View> views_of(ImageSize size) const;
   ImageBatch make_batch(const Image& image, const View& view) const;
+  Detections find_boxes(const Image& image);
   Detections merge(const std::vector<Detections>& found, ImageSize size) const;
-  Tensor average_masks(const Image& image,
-                       const std::vector<View>& views,
-                       const Detections& merged) const;
+  Tensor average_masks(const Image& image, const Detections& found) const;
 
   std::shared_ptr<Detector> detector_;
   TestTimeAugmentationOptions options_;
