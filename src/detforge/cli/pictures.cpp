@@ -7,6 +7,7 @@
 
 #include "detforge/core/rng.h"
 #include "detforge/data/image_write.h"
+#include "detforge/data/partner.h"
 #include "detforge/data/sampler.h"
 #include "detforge/vis/draw.h"
 #include "detforge/vis/grid.h"
@@ -24,11 +25,7 @@ void write_training_pictures(const CocoDataset& dataset,
   for (std::int64_t i = 0; i < std::min(kPictures, dataset.size()); ++i) {
     Sample sample = dataset.get(order[static_cast<std::size_t>(i)]);
     Rng rng(seed, RngPurpose::kAugment, 0, static_cast<std::uint64_t>(i));  // as the loader keys it
-    const auto any_other = [&](Rng& random) {                               // for copy-paste
-      return dataset.get(
-          static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(dataset.size()))));
-    };
-    transforms.apply(sample, rng, any_other);
+    transforms.apply(sample, rng, random_partner(dataset));  // a partner for copy-paste
     pictures.push_back(draw_ground_truth(sample.image, sample.instances, dataset.class_names()));
   }
   write_jpeg(folder / "train_batch.jpg", grid(pictures));
