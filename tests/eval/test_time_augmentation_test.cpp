@@ -8,6 +8,7 @@
 #include "detforge/data/flip.h"
 #include "detforge/data/resize.h"
 #include "detforge/models/rcnn/faster_rcnn.h"
+#include "support/torch/small_resnet.h"
 #include "support/torch/tensors.h"
 
 namespace detforge {
@@ -72,11 +73,7 @@ Image noise(std::int64_t height, std::int64_t width) {
 
 std::shared_ptr<FasterRcnn> small_mask_rcnn() {
   FasterRcnnOptions options;
-  options.resnet = {.depth = 18,
-                    .norm = NormType::kGn,
-                    .stem_out_channels = 32,
-                    .res2_out_channels = 64,
-                    .freeze_at = 0};
+  options.resnet = test::small_resnet();
   options.fpn = {.out_channels = 32};
   options.rpn.test = {.pre_nms_top_k = 100, .post_nms_top_k = 50};
   options.roi_heads.box_head.fc_dim = 32;

@@ -7,6 +7,7 @@
 #include "detforge/models/rcnn/faster_rcnn.h"
 #include "detforge/structures/polygon_raster.h"
 #include "support/torch/random_boxes.h"
+#include "support/torch/small_resnet.h"
 #include "support/torch/tensors.h"
 
 namespace detforge {
@@ -14,11 +15,7 @@ namespace {
 
 FasterRcnnOptions small_options() {
   FasterRcnnOptions options;
-  options.resnet = {.depth = 18,
-                    .norm = NormType::kGn,
-                    .stem_out_channels = 32,
-                    .res2_out_channels = 64,
-                    .freeze_at = 0};
+  options.resnet = test::small_resnet();
   options.fpn = {.out_channels = 64};
   options.rpn.sampling.batch_size = 64;
   options.rpn.train = {.pre_nms_top_k = 200, .post_nms_top_k = 100};

@@ -4,6 +4,7 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/models/rcnn/conv_stack.h"
 
 namespace detforge {
 
@@ -13,16 +14,10 @@ BoxHeadImpl::BoxHeadImpl(const BoxHeadOptions& options,
   DETFORGE_CHECK(
       options.num_conv >= 0 && options.num_fc >= 0 && options.num_conv + options.num_fc > 0,
       "the box head has no layers", "set MODEL.ROI_BOX_HEAD.NUM_FC 2");
-  for (std::int64_t i = 1; i <= options.num_conv; ++i) {
-    convs_.push_back(register_module(fmt::format("conv{}", i),
-                                     ConvLayer(ConvLayerOptions{.in_channels = channels,
-                                                                .out_channels = options.conv_dim,
-                                                                .kernel = 3,
-                                                                .padding = 1,
-                                                                .norm = options.norm,
-                                                                .activation = Activation::kRelu})));
-    channels = options.conv_dim;
-  }
+  convs_ = register_conv_stack(
+      *this, "conv",
+      {.num_conv = options.num_conv, .conv_dim = options.conv_dim, .norm = options.norm}, channels);
+  channels = convs_.empty() ? channels : options.conv_dim;
   flat_features_ = channels * resolution * resolution;
   out_features_ = flat_features_;
   for (std::int64_t i = 1; i <= options.num_fc; ++i) {

@@ -4,6 +4,7 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/models/rcnn/conv_stack.h"
 
 namespace detforge {
 
@@ -33,16 +34,10 @@ MaskHeadImpl::MaskHeadImpl(const MaskHeadOptions& options,
                              "impossible",
                              options.num_conv, options.conv_dim, num_classes),
                  "check MODEL.ROI_MASK_HEAD and MODEL.ROI_HEADS.NUM_CLASSES");
-  for (std::int64_t i = 1; i <= options.num_conv; ++i) {
-    convs_.push_back(register_module(fmt::format("mask_fcn{}", i),
-                                     ConvLayer(ConvLayerOptions{.in_channels = channels,
-                                                                .out_channels = options.conv_dim,
-                                                                .kernel = 3,
-                                                                .padding = 1,
-                                                                .norm = options.norm,
-                                                                .activation = Activation::kRelu})));
-    channels = options.conv_dim;
-  }
+  convs_ = register_conv_stack(
+      *this, "mask_fcn",
+      {.num_conv = options.num_conv, .conv_dim = options.conv_dim, .norm = options.norm}, channels);
+  channels = convs_.empty() ? channels : options.conv_dim;
   deconv_ = register_module("deconv", UpsampleLayer(channels, options.conv_dim));
   predictor_ = register_module(
       "predictor",
