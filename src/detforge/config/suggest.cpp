@@ -2,35 +2,19 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "detforge/config/schema.h"
+#include "detforge/core/nearest_name.h"
 
 namespace detforge::config {
 namespace {
 
 constexpr std::size_t kMostShown = 3;
 constexpr const char* kListAll = "`detforge config --describe` lists all keys";
-
-/// Levenshtein's distance, one row at a time.
-double edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replace = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replace, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return static_cast<double>(row.back());
-}
 
 std::string_view last_part(std::string_view name) {
   return name.substr(name.rfind('.') + 1);
@@ -59,8 +43,8 @@ struct Candidate {
 /// 0: the same but for case and spaces. Up to 1: the right name in another section. Else edits to
 /// make; the small share of `whole` prefers the nearer section among equal last parts.
 double distance(std::string_view unknown, std::string_view known) {
-  const double whole = edit_distance(unknown, known);
-  const double last = edit_distance(last_part(unknown), last_part(known));
+  const auto whole = static_cast<double>(edit_distance(unknown, known));
+  const auto last = static_cast<double>(edit_distance(last_part(unknown), last_part(known)));
   return std::min(whole, last + 0.5 + 0.01 * whole);
 }
 

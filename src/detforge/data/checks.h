@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,7 +11,7 @@
 namespace detforge {
 
 /// Every problem that annotations can have, one name each (check_name()). What each means, what is
-/// done by default and what else may be chosen is one table in checks.cpp.
+/// done by default and what else may be chosen is one table in check_rules.cpp.
 enum class CheckKind : std::uint8_t {
   // Images.
   kImageWithoutFileName,
@@ -18,6 +19,14 @@ enum class CheckKind : std::uint8_t {
   kMissingImageSize,
   kImageSizeMismatch,
   kImageSizeSwapped,
+  // Images and label files of YOLO and VOC datasets.
+  kImageListedTwice,
+  kImageUnreadable,
+  kPathRepaired,
+  kLabelFileMissing,
+  kLabelFileUnreadable,
+  kLabelWithoutImage,
+  kLabelSizeDiffers,
   // Classes.
   kDuplicateCategoryId,
   kDuplicateCategoryName,
@@ -29,6 +38,15 @@ enum class CheckKind : std::uint8_t {
   kUnknownImageId,
   kUnknownCategoryId,
   kClassFiltered,
+  // Rows of label files (YOLO) and objects of XML files (VOC).
+  kClassesLookOneBased,
+  kBoxesLookLikePixels,
+  kBoxesLookZeroBased,
+  kLabelMalformed,
+  kLabelColumns,
+  kClassOutOfRange,
+  kBoxNotNormalised,
+  kLabelDuplicate,
   // Annotations: boxes.
   kBoxesLookLikeCorners,
   kBoxMissing,
@@ -53,7 +71,7 @@ enum class CheckKind : std::uint8_t {
 inline constexpr std::size_t kCheckKinds = static_cast<std::size_t>(CheckKind::kCount);
 
 /// What is done about a problem. kFix: repaired, or kept where there is nothing to repair, as the
-/// table in checks.cpp says. kDrop: the image or annotation is left out of training. kError: the
+/// table in check_rules.cpp says. kDrop: the image or annotation is left out of training. kError: the
 /// file is refused.
 enum class CheckAction : std::uint8_t { kFix, kDrop, kError };
 
@@ -84,6 +102,7 @@ struct CheckExample {
   std::optional<std::int64_t> id = std::nullopt;        ///< the record's own id, if it has one
   std::optional<std::int64_t> image_id = std::nullopt;  ///< of an annotation
   std::string detail = {};  ///< the offending value: "bbox [10, 10, 0, 5]"
+  std::string place = {};   ///< "labels/a.txt, line 3"; empty: the index and ids say where
 };
 
 /// Counts of problems of one annotation file with the first ten examples of each, and what was
@@ -100,12 +119,16 @@ class CheckReport {
   CheckAction add(CheckKind kind, Describe&& describe) {
     Entry& entry = entries_[static_cast<std::size_t>(kind)];
     if (entry.examples.size() < kMaxExamples) {
-      entry.examples.push_back(describe());
+      entry.examples.push_back(with_place(kind, describe()));
     }
     ++entry.count;
     return policy_.action(kind);
   }
   void set_file(std::string path) { file_ = std::move(path); }
+  /// For datasets of many files: says where an annotation stands, from the example's index. Asked
+  /// for examples of annotations that come without a place, as long as the report lives.
+  using PlaceOf = std::function<std::string(const CheckExample&)>;
+  void set_places(PlaceOf place_of) { place_of_ = std::move(place_of); }
   /// Totals of the file and how many annotations are not used for training, for the sentences.
   void set_totals(std::int64_t images, std::int64_t annotations, std::int64_t dropped);
 
@@ -140,15 +163,13 @@ class CheckReport {
     std::int64_t count = 0;
     std::vector<CheckExample> examples;
   };
+  CheckExample with_place(CheckKind kind, CheckExample example) const;
+
   CheckPolicy policy_;
   std::string file_;
+  PlaceOf place_of_;
   std::int64_t images_ = 0, annotations_ = 0, dropped_ = 0;
   std::array<Entry, kCheckKinds> entries_;
 };
-
-/// The names nearest to `name` come first in error messages: Levenshtein distance without regard to
-/// case. Returns the nearest candidate, or "" if none is near (distance above a third of the
-/// length, at least 2).
-std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace detforge

@@ -10,6 +10,7 @@
 
 #include "detforge/core/error.h"
 #include "detforge/core/log.h"
+#include "detforge/core/nearest_name.h"
 #include "detforge/data/sampler.h"
 
 namespace detforge {
