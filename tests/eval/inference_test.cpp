@@ -17,7 +17,9 @@ using Ids = std::vector<std::optional<std::int64_t>>;
 /// score 0.5.
 class FakeDetector : public Detector {
  public:
-  LossMap losses(const ImageBatch&, const std::vector<Targets>&) override { return {}; }
+  LossMap losses(const ImageBatch&, const std::vector<Targets>&, const LossCounts*) override {
+    return {};
+  }
 
   std::vector<Detections> predict(const ImageBatch& images) override {
     saw_training_ = saw_training_ || is_training();

@@ -22,7 +22,9 @@ constexpr CollateOptions kGrey{.pixel_mean = {100, 110, 120}, .pixel_std = {2, 3
 /// masks are the share of bright pixels in the cells of a 2 x 2 grid over the box.
 class BrightDetector : public Detector {
  public:
-  LossMap losses(const ImageBatch&, const std::vector<Targets>&) override { return {}; }
+  LossMap losses(const ImageBatch&, const std::vector<Targets>&, const LossCounts*) override {
+    return {};
+  }
 
   std::vector<Detections> predict(const ImageBatch& images) override {
     ++forwards;

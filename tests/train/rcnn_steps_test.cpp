@@ -51,7 +51,7 @@ TEST(TrainStepParity, StepsOfRcnnEqualDetectron2) {
     for (std::int64_t step = 0; step < losses.size(0); ++step) {
       EXPECT_NEAR(schedule.lr(step), expected.at("lr").to_double()[static_cast<std::size_t>(step)],
                   1e-9);
-      const StepResult result = train_step(*model, sgd, alone, batch, schedule.lr(step));
+      const StepResult result = train_step(*model, sgd, alone, batch, {.lr = schedule.lr(step)});
       const std::map<std::string, double> by_name(result.losses.begin(), result.losses.end());
       for (std::size_t i = 0; i < steps["loss_names"].size(); ++i) {
         const double want = losses[step][static_cast<std::int64_t>(i)].item<double>();

@@ -29,7 +29,7 @@ TEST(TrainStep, ReportsEveryTermTheirSumAndTheGradientNorm) {
   Sgd sgd(detector, {});
   SingleProcess alone;
   test::ToySource source;
-  const StepResult result = train_step(detector, sgd, alone, source.next(), 0.01);
+  const StepResult result = train_step(detector, sgd, alone, source.next(), {.lr = 0.01});
   ASSERT_EQ(result.losses.size(), 2u);
   EXPECT_EQ(result.losses[0].first, "loss_cls");
   EXPECT_DOUBLE_EQ(result.total, result.losses[0].second + result.losses[1].second);
@@ -42,10 +42,10 @@ TEST(TrainStep, ManyStepsLowerTheLoss) {
   Sgd sgd(detector, {});
   SingleProcess alone;
   test::ToySource source;
-  const double first = train_step(detector, sgd, alone, source.next(), 0.05).total;
+  const double first = train_step(detector, sgd, alone, source.next(), {.lr = 0.05}).total;
   double last = first;
   for (int i = 0; i < 60; ++i) {
-    last = train_step(detector, sgd, alone, source.next(), 0.05).total;
+    last = train_step(detector, sgd, alone, source.next(), {.lr = 0.05}).total;
   }
   EXPECT_LT(last, 0.2 * first);
 }
@@ -59,8 +59,8 @@ TEST(TrainStepProperty, TwoRanksWithTheSameBatchEqualOneRank) {
   TwinProcess twin;
   test::ToySource source_one, source_two;
   for (int i = 0; i < 3; ++i) {
-    const StepResult a = train_step(one, sgd_one, alone, source_one.next(), 0.1);
-    const StepResult b = train_step(two, sgd_two, twin, source_two.next(), 0.1);
+    const StepResult a = train_step(one, sgd_one, alone, source_one.next(), {.lr = 0.1});
+    const StepResult b = train_step(two, sgd_two, twin, source_two.next(), {.lr = 0.1});
     EXPECT_DOUBLE_EQ(a.total, b.total);
   }
   EXPECT_TRUE(torch::equal(one.weight, two.weight));  // times 2, divided by 2: exact
@@ -74,7 +74,7 @@ TEST(TrainStep, NonFiniteLossLeavesTheWeightsAndNamesTheTerms) {
   Batch batch = source.next();
   batch.images.images[0][0][0][0] = std::numeric_limits<float>::quiet_NaN();
   const Tensor before = detector.weight.detach().clone();
-  const StepResult result = train_step(detector, sgd, alone, batch, 0.1);
+  const StepResult result = train_step(detector, sgd, alone, batch, {.lr = 0.1});
   EXPECT_FALSE(result.updated());
   EXPECT_EQ(result.nonfinite, "loss_cls = nan, loss_box_reg = nan");
   EXPECT_TRUE(torch::equal(detector.weight, before));
@@ -83,7 +83,7 @@ TEST(TrainStep, NonFiniteLossLeavesTheWeightsAndNamesTheTerms) {
 /// sqrt(0) has a finite value and an infinite gradient.
 class RootDetector : public test::ToyDetector {
  public:
-  LossMap losses(const ImageBatch&, const std::vector<Targets>&) override {
+  LossMap losses(const ImageBatch&, const std::vector<Targets>&, const LossCounts*) override {
     return {{"loss_root", (weight * 0).sqrt().sum() + bias.sum()}};
   }
 };
@@ -94,7 +94,7 @@ TEST(TrainStep, NonFiniteGradientLeavesTheWeightsAndNamesTheParameter) {
   SingleProcess alone;
   test::ToySource source;
   const Tensor before = detector.bias.detach().clone();
-  const StepResult result = train_step(detector, sgd, alone, source.next(), 0.1);
+  const StepResult result = train_step(detector, sgd, alone, source.next(), {.lr = 0.1});
   EXPECT_EQ(result.nonfinite, "the gradient of weight");
   EXPECT_TRUE(torch::equal(detector.bias, before));
 }

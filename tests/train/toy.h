@@ -12,7 +12,7 @@
 
 namespace detforge::test {
 
-/// The smallest real detector: one convolution that learns to reproduce the image's mean, and a
+/// The smallest real detector: one convolution that learns to reproduce each image's mean, and a
 /// buffer that counts its forward passes. Deterministic.
 class ToyDetector : public Detector {
  public:
@@ -27,11 +27,17 @@ class ToyDetector : public Detector {
     passes = register_buffer("passes", torch::zeros({}, torch::kLong));
   }
 
-  LossMap losses(const ImageBatch& images, const std::vector<Targets>&) override {
+  LossMap losses(const ImageBatch& images,
+                 const std::vector<Targets>&,
+                 const LossCounts* whole = nullptr) override {
     passes += 1;
     const Tensor response = at::conv2d(images.images, weight, bias, 1, 1);
-    const Tensor error = response - images.images.mean();
-    return {{"loss_cls", error.square().mean()}, {"loss_box_reg", 0.1 * error.abs().mean()}};
+    const Tensor error = response - images.images.mean({1, 2, 3}, true);
+    const double images_in_all =
+        static_cast<double>(whole != nullptr ? whole->images : images.count());
+    const double part = static_cast<double>(images.count()) / images_in_all;
+    return {{"loss_cls", part * error.square().mean()},
+            {"loss_box_reg", part * 0.1 * error.abs().mean()}};
   }
   std::vector<Detections> predict(const ImageBatch&) override { return {}; }
 

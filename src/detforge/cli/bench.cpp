@@ -109,7 +109,7 @@ int bench_train(const BenchArguments& arguments, int threads) {
     const Batch batch = collate(samples, collate_options(config));
     const double data_s = timer.elapsed_s();
     const WorkMeter meter;
-    const StepResult step = train_step(*detector, optimizer, communicator, batch, kRate);
+    const StepResult step = train_step(*detector, optimizer, communicator, batch, {.lr = kRate});
     DETFORGE_CHECK(step.updated(), "the benchmark's step was not finite: " + step.nonfinite,
                    "report this");
     macs = meter.forward_macs() + meter.backward_macs();

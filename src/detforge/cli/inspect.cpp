@@ -80,7 +80,7 @@ Trial train_two_steps(Detector& detector, const Config& config, const InspectArg
   for (int step = 0; step < 2; ++step) {
     const WorkMeter meter;
     train_step(detector, optimizer, communicator, collate(samples, collate_options(config)),
-               /*lr=*/0);
+               {.lr = 0});
     trial = {meter.forward_macs(), meter.backward_macs(), meter.kept_bytes(),
              static_cast<double>(peak_rss_bytes())};
   }

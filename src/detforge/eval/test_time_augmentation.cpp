@@ -59,8 +59,15 @@ AugmentedDetector::AugmentedDetector(std::shared_ptr<Detector> detector,
   register_module("detector", detector_);
 }
 
-LossMap AugmentedDetector::losses(const ImageBatch& images, const std::vector<Targets>& targets) {
-  return detector_->losses(images, targets);
+LossMap AugmentedDetector::losses(const ImageBatch& images,
+                                  const std::vector<Targets>& targets,
+                                  const LossCounts* whole) {
+  return detector_->losses(images, targets, whole);
+}
+
+LossCounts AugmentedDetector::loss_counts(const ImageBatch& images,
+                                          const std::vector<Targets>& targets) {
+  return detector_->loss_counts(images, targets);
 }
 
 std::vector<Detections> AugmentedDetector::predict(const ImageBatch& images) {

@@ -37,7 +37,10 @@ class AugmentedDetector final : public Detector {
   AugmentedDetector(std::shared_ptr<Detector> detector, const TestTimeAugmentationOptions& options);
 
   /// Those of the detector, without augmentation.
-  LossMap losses(const ImageBatch& images, const std::vector<Targets>& targets) override;
+  LossMap losses(const ImageBatch& images,
+                 const std::vector<Targets>& targets,
+                 const LossCounts* whole = nullptr) override;
+  LossCounts loss_counts(const ImageBatch& images, const std::vector<Targets>& targets) override;
   std::vector<Detections> predict(const ImageBatch& images) override;
   std::vector<Detections> predict_boxes(const ImageBatch& images) override;
   bool has_masks() const override { return detector_->has_masks(); }

@@ -4,6 +4,10 @@
 
 namespace detforge {
 
+LossCounts Detector::loss_counts(const ImageBatch& images, const std::vector<Targets>&) {
+  return {.images = images.count()};
+}
+
 std::vector<Tensor> Detector::predict_masks(const ImageBatch&, const std::vector<Detections>&) {
   throw Error("the model predicts no masks", "use a Mask R-CNN (MODEL.MASK_ON True)")
       .at(__FILE__, __LINE__);

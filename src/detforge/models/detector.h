@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,13 +17,37 @@ namespace detforge {
 /// scalar f32 tensor with gradient. The total loss is their sum.
 using LossMap = std::vector<std::pair<std::string, Tensor>>;
 
+/// The numbers that loss terms are means over. Losses of a part of a batch that are divided by
+/// those of the whole batch add up to the losses of the whole batch.
+struct LossCounts {
+  std::int64_t images = 0;
+  std::int64_t rois = 0;   ///< sampled ROIs of all images
+  std::int64_t masks = 0;  ///< those of them that train the mask head
+
+  LossCounts& operator+=(const LossCounts& other) {
+    images += other.images;
+    rois += other.rois;
+    masks += other.masks;
+    return *this;
+  }
+};
+
 /// What training, evaluation and export see of a model. Parameter names are Detectron2's /
 /// mmdetection's.
 class Detector : public torch::nn::Module {
  public:
   /// Losses of one batch; targets[i] belongs to image i. Every trainable parameter gets a gradient
-  /// (maybe zero) whatever the data, also when no image has an object.
-  virtual LossMap losses(const ImageBatch& images, const std::vector<Targets>& targets) = 0;
+  /// (maybe zero) whatever the data, also when no image has an object. Terms that are means over
+  /// images, ROIs or masks are divided by the numbers of `whole` if it is given: the batch is then
+  /// a part of a larger one.
+  virtual LossMap losses(const ImageBatch& images,
+                         const std::vector<Targets>& targets,
+                         const LossCounts* whole = nullptr) = 0;
+
+  /// The numbers that losses() would divide by for this batch. Changes nothing in the model. May
+  /// cost as much as predict(), where they depend on what the model finds. By default the number of
+  /// images alone.
+  virtual LossCounts loss_counts(const ImageBatch& images, const std::vector<Targets>& targets);
 
   /// Detections of each image in pixels of the network input (see eval/postprocess for file
   /// pixels). Call in eval mode without gradients.

@@ -69,11 +69,8 @@ Tensor sigmoid_bce_loss_sum(const Tensor& logits, const Tensor& targets) {
                                               at::Reduction::Sum);
 }
 
-Tensor softmax_cross_entropy_loss_mean(const Tensor& logits, const Tensor& classes) {
-  if (classes.numel() == 0) {
-    return logits.sum() * 0.0;
-  }
-  return -logits.log_softmax(1).gather(1, classes.unsqueeze(1)).mean();
+Tensor softmax_cross_entropy_loss_sum(const Tensor& logits, const Tensor& classes) {
+  return logits.log_softmax(1).gather(1, classes.unsqueeze(1)).neg().sum();
 }
 
 Tensor giou_loss(const Tensor& boxes, const Tensor& targets) {

@@ -14,8 +14,8 @@ Tensor smooth_l1_loss_sum(const Tensor& input, const Tensor& target, double beta
 /// Sum of binary cross entropies of logits [N] against targets [N] (0 or 1), in the stable form.
 Tensor sigmoid_bce_loss_sum(const Tensor& logits, const Tensor& targets);
 
-/// Mean cross entropy of logits [N,C] against classes [N] i64.
-Tensor softmax_cross_entropy_loss_mean(const Tensor& logits, const Tensor& classes);
+/// Sum of cross entropies of logits [N,C] against classes [N] i64.
+Tensor softmax_cross_entropy_loss_sum(const Tensor& logits, const Tensor& classes);
 
 /// Losses of boxes [N,4] xyxy against targets [N,4] xyxy, per pair [N]; boxes with x2 >= x1, y2 >=
 /// y1. Ref: Rezatofighi et al., arXiv:1902.09630 (GIoU); Zheng et al., arXiv:1911.08287 (DIoU,

@@ -32,7 +32,8 @@ LoopResult train(const TrainParts& parts,
     const double data_s = timer.elapsed_s();
     StepResult result;
     try {
-      result = train_step(parts.detector, parts.optimizer, parts.communicator, batch, lr);
+      result = train_step(parts.detector, parts.optimizer, parts.communicator, batch,
+                          {.lr = lr, .accumulation_steps = options.accumulation_steps});
     } catch (Error& error) {
       error.add_where(
           fmt::format("iteration {}, images {}", iteration, fmt::join(batch.images.paths, " ")));

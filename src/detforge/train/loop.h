@@ -53,7 +53,8 @@ struct TrainParts {
 
 struct LoopOptions {
   std::int64_t max_iter = 90000;
-  TrainProgress start = {};  ///< of a resumed run
+  TrainProgress start = {};             ///< of a resumed run
+  std::int64_t accumulation_steps = 1;  ///< parts of a batch, see StepOptions
 };
 
 struct LoopResult {

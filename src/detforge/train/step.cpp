@@ -1,12 +1,14 @@
 #include "detforge/train/step.h"
 
 #include <cmath>
+#include <span>
 
 #include <fmt/format.h>
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
 #include "detforge/core/timer.h"
+#include "detforge/train/split_batch.h"
 
 namespace detforge {
 namespace {
@@ -20,7 +22,8 @@ Tensor sum_of(const LossMap& losses) {
   return total;
 }
 
-/// Reads the terms, averaged over ranks: a term that is not finite on one rank is so on all.
+/// Adds the terms, averaged over ranks, to those of the parts before: a term that is not finite on
+/// one rank is so on all.
 void record_losses(const LossMap& losses, Communicator& communicator, StepResult& result) {
   std::vector<Tensor> terms;
   for (const auto& [name, term] : losses) {
@@ -29,14 +32,48 @@ void record_losses(const LossMap& losses, Communicator& communicator, StepResult
   Tensor means = torch::stack(terms);
   communicator.all_reduce_sum_(means);
   means /= static_cast<double>(communicator.world_size());
+  result.losses.resize(losses.size());
   for (std::size_t i = 0; i < losses.size(); ++i) {
     const double value = means[static_cast<std::int64_t>(i)].item<double>();
-    result.losses.emplace_back(losses[i].first, value);
+    auto& [name, sum] = result.losses[i];
+    name = losses[i].first;
+    sum += value;
     result.total += value;
     if (!std::isfinite(value)) {
       result.nonfinite +=
-          fmt::format("{}{} = {}", result.nonfinite.empty() ? "" : ", ", losses[i].first, value);
+          fmt::format("{}{} = {}", result.nonfinite.empty() ? "" : ", ", name, value);
     }
+  }
+}
+
+/// What the losses of parts are divided by; not asked for where the batch is one part.
+LossCounts counts_of(Detector& detector, std::span<const Batch> parts) {
+  LossCounts whole;
+  for (const Batch& part : parts) {
+    whole += detector.loss_counts(part.images, part.targets);
+  }
+  return whole;
+}
+
+/// Losses and gradients of the whole batch, part by part. Stops at the first part whose losses are
+/// not finite.
+void accumulate_gradients(Detector& detector,
+                          Communicator& communicator,
+                          std::span<const Batch> parts,
+                          StepResult& result) {
+  Timer timer;
+  const LossCounts counts = parts.size() > 1 ? counts_of(detector, parts) : LossCounts{};
+  const LossCounts* whole = parts.size() > 1 ? &counts : nullptr;
+  for (const Batch& part : parts) {
+    const LossMap losses = detector.losses(part.images, part.targets, whole);
+    const Tensor total = sum_of(losses);
+    record_losses(losses, communicator, result);
+    result.forward_s += timer.restart();
+    if (!result.nonfinite.empty()) {
+      return;
+    }
+    total.backward();
+    result.backward_s += timer.restart();
   }
 }
 
@@ -66,24 +103,28 @@ std::string nonfinite_gradients(const Sgd& optimizer) {
 
 }  // namespace
 
-StepResult train_step(
-    Detector& detector, Sgd& optimizer, Communicator& communicator, const Batch& batch, double lr) {
+StepResult train_step(Detector& detector,
+                      Sgd& optimizer,
+                      Communicator& communicator,
+                      const Batch& batch,
+                      const StepOptions& options) {
   StepResult result;
-  Timer timer;
   optimizer.zero_grad();
-  const LossMap losses = detector.losses(batch.images, batch.targets);
-  const Tensor total = sum_of(losses);
-  record_losses(losses, communicator, result);
-  result.forward_s = timer.restart();
+  if (options.accumulation_steps == 1) {
+    accumulate_gradients(detector, communicator, {&batch, 1}, result);
+  } else {
+    accumulate_gradients(detector, communicator, split_batch(batch, options.accumulation_steps),
+                         result);
+  }
   if (!result.nonfinite.empty()) {
     return result;
   }
-  total.backward();
+  Timer timer;
   average_gradients(optimizer, communicator);
-  result.backward_s = timer.restart();
+  result.backward_s += timer.restart();
   result.grad_norm = optimizer.gradient_norm();
   if (std::isfinite(result.grad_norm)) {
-    optimizer.step(lr);
+    optimizer.step(options.lr);
   } else {
     result.nonfinite = nonfinite_gradients(optimizer);
   }

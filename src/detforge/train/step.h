@@ -12,6 +12,13 @@
 
 namespace detforge {
 
+struct StepOptions {
+  double lr = 0;
+  /// Parts that the batch is worked through in, one after the other: so much less memory for
+  /// activations. More than the batch has images: one part an image.
+  std::int64_t accumulation_steps = 1;
+};
+
 /// What one training step computed.
 struct StepResult {
   std::vector<std::pair<std::string, double>> losses;  ///< the detector's terms, means over ranks
@@ -19,17 +26,27 @@ struct StepResult {
   double grad_norm = 0;  ///< L2 norm of all gradients before clipping; 0 if there was no backward
   std::string
       nonfinite;  ///< empty, or what was not finite: "loss_cls = nan, ..." or "the gradient of X"
-  double forward_s = 0, backward_s = 0, optimizer_s = 0;  ///< seconds
+  double forward_s = 0, backward_s = 0, optimizer_s = 0;  ///< seconds, over all parts
 
   /// False: the parameters were left exactly as they were.
   bool updated() const { return nonfinite.empty(); }
 };
 
 /// The one training step of every mode: losses, sum, backward, mean gradient over ranks, clip,
-/// update at rate `lr`. If a loss term or a gradient is not finite on any rank, no rank updates.
-/// The detector must be in training mode. After an exception the parameters are unchanged, the
-/// gradients undefined or partial.
-StepResult train_step(
-    Detector& detector, Sgd& optimizer, Communicator& communicator, const Batch& batch, double lr);
+/// update. If a loss term or a gradient is not finite on any rank, no rank updates. The detector
+/// must be in training mode. After an exception the parameters are unchanged, the gradients
+/// undefined or partial.
+///
+/// Accumulation changes memory and time only: images, padding and random numbers stay those of the
+/// whole batch, and every loss is divided by the numbers of the whole batch, which
+/// Detector::loss_counts() finds out beforehand. Parts add up to the losses and gradients of the
+/// whole but for rounding. Batch norm in training mode is the exception: its statistics are those
+/// of each part.
+///   train_step(detector, optimizer, communicator, batch, {.lr = 0.01, .accumulation_steps = 2});
+StepResult train_step(Detector& detector,
+                      Sgd& optimizer,
+                      Communicator& communicator,
+                      const Batch& batch,
+                      const StepOptions& options);
 
 }  // namespace detforge

@@ -79,7 +79,8 @@ FastRcnnPredictorImpl::Output FastRcnnPredictorImpl::forward(const Tensor& box_f
 
 LossMap fast_rcnn_losses(const FastRcnnPredictorImpl::Output& predictions,
                          const std::vector<SampledRois>& rois,
-                         const FastRcnnOptions& options) {
+                         const FastRcnnOptions& options,
+                         const LossCounts* whole) {
   const Tensor labels = concatenate(rois, &SampledRois::labels);
   const Tensor foreground =
       (labels >= 0).logical_and(labels < options.num_classes).nonzero().squeeze(1);
@@ -88,8 +89,9 @@ LossMap fast_rcnn_losses(const FastRcnnPredictorImpl::Output& predictions,
        .reference = concatenate(rois, &SampledRois::boxes).index_select(0, foreground),
        .gt_boxes = concatenate(rois, &SampledRois::gt_boxes).index_select(0, foreground)},
       BoxCoder(options.box_weights), options.box_loss);
-  const auto count = static_cast<double>(std::max<std::int64_t>(labels.numel(), 1));
-  return {{"loss_cls", softmax_cross_entropy_loss_mean(predictions.logits, labels)},
+  const std::int64_t rois_in_all = whole ? whole->rois : labels.numel();
+  const auto count = static_cast<double>(std::max<std::int64_t>(rois_in_all, 1));
+  return {{"loss_cls", softmax_cross_entropy_loss_sum(predictions.logits, labels) / count},
           {"loss_box_reg", box_loss * (options.box_loss_weight / count)}};
 }
 

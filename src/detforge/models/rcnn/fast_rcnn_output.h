@@ -47,11 +47,13 @@ class FastRcnnPredictorImpl : public torch::nn::Module {
 TORCH_MODULE(FastRcnnPredictor);
 
 /// loss_cls: mean cross entropy over all ROIs. loss_box_reg: sum over foreground ROIs, of the
-/// deltas of their own class, divided by the number of all ROIs. Both 0, and connected, without
-/// ROIs or foreground. Ref: Girshick, arXiv:1504.08083, Eq. 1; Detectron2's FastRCNNOutputLayers.
+/// deltas of their own class, divided by the number of all ROIs. The number is that of `whole` if
+/// given. Both 0, and connected, without ROIs or foreground. Ref: Girshick, arXiv:1504.08083, Eq.
+/// 1; Detectron2's FastRCNNOutputLayers.
 LossMap fast_rcnn_losses(const FastRcnnPredictorImpl::Output& predictions,
                          const std::vector<SampledRois>& rois,
-                         const FastRcnnOptions& options);
+                         const FastRcnnOptions& options,
+                         const LossCounts* whole = nullptr);
 
 /// Detections of each image: softmax scores above the threshold, boxes decoded and clipped, NMS
 /// within each class, the best detections_per_image by falling score. ROIs with a non-finite

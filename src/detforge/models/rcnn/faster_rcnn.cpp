@@ -7,6 +7,30 @@
 #include "detforge/models/init.h"
 
 namespace detforge {
+namespace {
+
+/// Puts the buffers of a module back as they were when it was made.
+class KeptBuffers {
+ public:
+  explicit KeptBuffers(const torch::nn::Module& module) : buffers_(module.buffers()) {
+    for (const Tensor& buffer : buffers_) {
+      copies_.push_back(buffer.clone());
+    }
+  }
+  ~KeptBuffers() {
+    const torch::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < copies_.size(); ++i) {
+      buffers_[i].copy_(copies_[i]);
+    }
+  }
+  KeptBuffers(const KeptBuffers&) = delete;
+  KeptBuffers& operator=(const KeptBuffers&) = delete;
+
+ private:
+  std::vector<Tensor> buffers_, copies_;
+};
+
+}  // namespace
 
 FasterRcnn::FasterRcnn(const FasterRcnnOptions& options, std::uint64_t seed)
     : num_classes_(options.roi_heads.output.num_classes) {
@@ -17,15 +41,26 @@ FasterRcnn::FasterRcnn(const FasterRcnnOptions& options, std::uint64_t seed)
   initialize_weights(*this, seed);
 }
 
-LossMap FasterRcnn::losses(const ImageBatch& images, const std::vector<Targets>& targets) {
+LossMap FasterRcnn::losses(const ImageBatch& images,
+                           const std::vector<Targets>& targets,
+                           const LossCounts* whole) {
   check(images, targets);
   const std::vector<Tensor> features = backbone_->forward(images.images);
   const RpnImpl::Output rpn = proposal_generator_->forward(images, features);
-  LossMap losses = roi_heads_->losses(features, rpn.proposals, images, targets);
-  for (auto& loss : proposal_generator_->losses(rpn, images, targets)) {
+  LossMap losses = roi_heads_->losses(features, rpn.proposals, images, targets, whole);
+  for (auto& loss : proposal_generator_->losses(rpn, images, targets, whole)) {
     losses.push_back(std::move(loss));
   }
   return losses;
+}
+
+LossCounts FasterRcnn::loss_counts(const ImageBatch& images, const std::vector<Targets>& targets) {
+  check(images, targets);
+  const torch::NoGradGuard no_grad;
+  const KeptBuffers kept(*this);  // batch norm counts every forward pass in training mode
+  const std::vector<Tensor> features = backbone_->forward(images.images);
+  const RpnImpl::Output rpn = proposal_generator_->forward(images, features);
+  return roi_heads_->loss_counts(rpn.proposals, images, targets);
 }
 
 std::vector<Detections> FasterRcnn::predict(const ImageBatch& images) {

@@ -30,7 +30,12 @@ class FasterRcnn final : public Detector {
   FasterRcnn(const FasterRcnnOptions& options, std::uint64_t seed);
 
   /// loss_cls, loss_box_reg, loss_mask (with a mask head), loss_rpn_cls, loss_rpn_loc.
-  LossMap losses(const ImageBatch& images, const std::vector<Targets>& targets) override;
+  LossMap losses(const ImageBatch& images,
+                 const std::vector<Targets>& targets,
+                 const LossCounts* whole = nullptr) override;
+  /// Runs the backbone and the RPN without gradient, and samples: about a quarter of a training
+  /// step. Running statistics of normalisation layers stay as they are.
+  LossCounts loss_counts(const ImageBatch& images, const std::vector<Targets>& targets) override;
   std::vector<Detections> predict(const ImageBatch& images) override;
   std::vector<Detections> predict_boxes(const ImageBatch& images) override;
   bool has_masks() const override { return roi_heads_->options().mask_head.has_value(); }

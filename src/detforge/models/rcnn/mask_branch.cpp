@@ -50,7 +50,8 @@ MaskBranch::MaskBranch(const MaskHeadOptions& options,
 
 Tensor MaskBranch::loss(const std::vector<Tensor>& maps,
                         const std::vector<SampledRois>& rois,
-                        const std::vector<Targets>& targets) const {
+                        const std::vector<Targets>& targets,
+                        const LossCounts* whole) const {
   std::vector<Tensor> boxes;
   std::vector<Tensor> labels;
   std::vector<Tensor> grids;
@@ -63,7 +64,18 @@ Tensor MaskBranch::loss(const std::vector<Tensor>& maps,
   }
   const Tensor logits = head_->forward(pooler_.forward(maps, boxes), torch::cat(labels));
   const Tensor sum = sigmoid_bce_loss_sum(logits.flatten(), torch::cat(grids).flatten());
-  return sum / static_cast<double>(std::max<std::int64_t>(logits.numel(), 1));
+  const std::int64_t masks_in_all = whole ? whole->masks : logits.size(0);
+  const std::int64_t cells = masks_in_all * resolution_ * resolution_;
+  return sum / static_cast<double>(std::max<std::int64_t>(cells, 1));
+}
+
+std::int64_t MaskBranch::count(const std::vector<SampledRois>& rois,
+                               const std::vector<Targets>& targets) const {
+  std::int64_t masks = 0;
+  for (std::size_t i = 0; i < rois.size(); ++i) {
+    masks += trained_rois(rois[i], targets[i], num_classes_).numel();
+  }
+  return masks;
 }
 
 std::vector<Tensor> MaskBranch::predict(const std::vector<Tensor>& maps,

@@ -26,18 +26,32 @@ RoiHeadsImpl::RoiHeadsImpl(const RoiHeadsOptions& options, const std::vector<Fea
 LossMap RoiHeadsImpl::losses(const std::vector<Tensor>& features,
                              const std::vector<Proposals>& proposals,
                              const ImageBatch& images,
-                             const std::vector<Targets>& targets) {
-  std::vector<SampledRois> rois;
+                             const std::vector<Targets>& targets,
+                             const LossCounts* whole) {
+  const std::vector<SampledRois> rois = sample_rois(proposals, images, targets);
   std::vector<Tensor> boxes;
-  for (std::size_t i = 0; i < proposals.size(); ++i) {
-    rois.push_back(sample_rois(proposals[i].boxes, targets[i], images.rng_keys.at(i)));
-    boxes.push_back(rois.back().boxes);
+  for (const SampledRois& image : rois) {
+    boxes.push_back(image.boxes);
   }
-  LossMap losses = fast_rcnn_losses(classify(features, boxes), rois, options_.output);
+  LossMap losses = fast_rcnn_losses(classify(features, boxes), rois, options_.output, whole);
   if (mask_branch_) {
-    losses.emplace_back("loss_mask", mask_branch_->loss(inputs_of(features), rois, targets));
+    losses.emplace_back("loss_mask", mask_branch_->loss(inputs_of(features), rois, targets, whole));
   }
   return losses;
+}
+
+LossCounts RoiHeadsImpl::loss_counts(const std::vector<Proposals>& proposals,
+                                     const ImageBatch& images,
+                                     const std::vector<Targets>& targets) const {
+  const std::vector<SampledRois> rois = sample_rois(proposals, images, targets);
+  LossCounts counts{.images = images.count()};
+  for (const SampledRois& image : rois) {
+    counts.rois += image.labels.numel();
+  }
+  if (mask_branch_) {
+    counts.masks = mask_branch_->count(rois, targets);
+  }
+  return counts;
 }
 
 std::vector<Detections> RoiHeadsImpl::predict_boxes(const std::vector<Tensor>& features,
@@ -61,6 +75,16 @@ std::vector<Tensor> RoiHeadsImpl::predict_masks(const std::vector<Tensor>& featu
     labels.push_back(image.labels);
   }
   return mask_branch_->predict(inputs_of(features), boxes, labels);
+}
+
+std::vector<SampledRois> RoiHeadsImpl::sample_rois(const std::vector<Proposals>& proposals,
+                                                   const ImageBatch& images,
+                                                   const std::vector<Targets>& targets) const {
+  std::vector<SampledRois> rois;
+  for (std::size_t i = 0; i < proposals.size(); ++i) {
+    rois.push_back(sample_rois(proposals[i].boxes, targets[i], images.rng_keys.at(i)));
+  }
+  return rois;
 }
 
 SampledRois RoiHeadsImpl::sample_rois(const Tensor& proposal_boxes,

@@ -35,10 +35,17 @@ class RoiHeadsImpl : public torch::nn::Module {
   RoiHeadsImpl(const RoiHeadsOptions& options, const std::vector<FeatureSpec>& features);
 
   /// loss_cls, loss_box_reg and, with a mask head, loss_mask, over ROIs sampled from proposals.
+  /// Means over the numbers of `whole` if given.
   LossMap losses(const std::vector<Tensor>& features,
                  const std::vector<Proposals>& proposals,
                  const ImageBatch& images,
-                 const std::vector<Targets>& targets);
+                 const std::vector<Targets>& targets,
+                 const LossCounts* whole = nullptr);
+
+  /// Images, ROIs and masks that losses() would see.
+  LossCounts loss_counts(const std::vector<Proposals>& proposals,
+                         const ImageBatch& images,
+                         const std::vector<Targets>& targets) const;
 
   /// Detections without masks.
   std::vector<Detections> predict_boxes(const std::vector<Tensor>& features,
@@ -62,6 +69,9 @@ class RoiHeadsImpl : public torch::nn::Module {
   const RoiHeadsOptions& options() const { return options_; }
 
  private:
+  std::vector<SampledRois> sample_rois(const std::vector<Proposals>& proposals,
+                                       const ImageBatch& images,
+                                       const std::vector<Targets>& targets) const;
   std::vector<Tensor> inputs_of(const std::vector<Tensor>& features) const;
 
   RoiHeadsOptions options_;

@@ -124,7 +124,8 @@ RpnHeadImpl::AnchorOutput RpnImpl::predictions_at(const Output& output,
 
 LossMap RpnImpl::losses(const Output& output,
                         const ImageBatch& images,
-                        const std::vector<Targets>& targets) const {
+                        const std::vector<Targets>& targets,
+                        const LossCounts* whole) const {
   const Tensor anchors = concatenate(output.levels, &LevelPredictions::anchors, 0);
   std::vector<Tensor> labels;
   std::vector<Tensor> gt_boxes;
@@ -146,8 +147,9 @@ LossMap RpnImpl::losses(const Output& output,
                                .reference = anchors.index_select(0, reference),
                                .gt_boxes = torch::cat(gt_boxes)},
                               box_coder_, options_.box_loss);
-  const double normalizer =
-      static_cast<double>(options_.sampling.batch_size) * static_cast<double>(targets.size());
+  const auto image_count =
+      whole ? static_cast<double>(whole->images) : static_cast<double>(targets.size());
+  const double normalizer = static_cast<double>(options_.sampling.batch_size) * image_count;
   return {
       {"loss_rpn_cls", cls_loss * (options_.loss_weight / normalizer)},
       {"loss_rpn_loc", loc_loss * (options_.loss_weight * options_.box_loss_weight / normalizer)}};

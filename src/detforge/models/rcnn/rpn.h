@@ -58,10 +58,11 @@ class RpnImpl : public torch::nn::Module {
   /// is_training().
   Output forward(const ImageBatch& images, const std::vector<Tensor>& features);
 
-  /// loss_rpn_cls and loss_rpn_loc, divided by sampling.batch_size * images.
+  /// loss_rpn_cls and loss_rpn_loc, divided by sampling.batch_size * images, of `whole` if given.
   LossMap losses(const Output& output,
                  const ImageBatch& images,
-                 const std::vector<Targets>& targets) const;
+                 const std::vector<Targets>& targets,
+                 const LossCounts* whole = nullptr) const;
 
   /// Labels and sampling of all anchors [R,4] (levels concatenated) of image `index`.
   AnchorTargets label_anchors(const Tensor& anchors,
