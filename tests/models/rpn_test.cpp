@@ -7,6 +7,7 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/models/top_k.h"
 #include "support/torch/random_boxes.h"
 #include "support/torch/tensors.h"
 

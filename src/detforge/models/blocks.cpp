@@ -7,7 +7,6 @@
 namespace detforge {
 namespace {
 
-constexpr double kNormEps = 1e-5;
 constexpr double kBnMomentum = 0.1;
 constexpr std::int64_t kGnGroups = 32;
 
@@ -21,7 +20,7 @@ Conv2dOptions conv_options(const ConvLayerOptions& o, Activation activation) {
 
 }  // namespace
 
-NormImpl::NormImpl(NormType type, std::int64_t channels) : type_(type) {
+NormImpl::NormImpl(NormType type, std::int64_t channels, double eps) : type_(type), eps_(eps) {
   DETFORGE_CHECK(type != NormType::kNone, "there is no norm layer of type none",
                  "leave the norm out instead");
   DETFORGE_CHECK(type != NormType::kGn || channels % kGnGroups == 0,
@@ -33,12 +32,12 @@ NormImpl::NormImpl(NormType type, std::int64_t channels) : type_(type) {
     weight_ = register_buffer("weight", ones.clone());
     bias_ = register_buffer("bias", zeros.clone());
     running_mean_ = register_buffer("running_mean", zeros.clone());
-    running_var_ = register_buffer("running_var", ones - kNormEps);  // the identity, exactly
+    running_var_ = register_buffer("running_var", ones - eps);  // the identity, exactly
     return;
   }
   weight_ = register_parameter("weight", ones.clone());
   bias_ = register_parameter("bias", zeros.clone());
-  if (type == NormType::kBn) {
+  if (type != NormType::kGn) {
     running_mean_ = register_buffer("running_mean", zeros.clone());
     running_var_ = register_buffer("running_var", ones.clone());
   }
@@ -48,7 +47,7 @@ bool NormImpl::is_affine(const Tensor& input) const {
   if (type_ == NormType::kBn) {
     return !is_training() || input.numel() == 0;  // no pixel, no statistics: they stay as they are
   }
-  return type_ == NormType::kFrozenBn;
+  return type_ == NormType::kFrozenBn || type_ == NormType::kEvalBn;
 }
 
 FoldedConv NormImpl::fold(const Tensor& conv_weight, const Tensor& conv_bias) const {
@@ -57,17 +56,24 @@ FoldedConv NormImpl::fold(const Tensor& conv_weight, const Tensor& conv_bias) co
                            .beta = bias_,
                            .running_mean = running_mean_,
                            .running_var = running_var_,
-                           .eps = kNormEps});
+                           .eps = eps_});
 }
 
 Tensor NormImpl::forward(const Tensor& input) const {
   if (type_ == NormType::kGn) {
-    return at::group_norm(input, kGnGroups, weight_, bias_, kNormEps);
+    return at::group_norm(input, kGnGroups, weight_, bias_, eps_);
   }
   const bool use_batch = type_ == NormType::kBn && is_training();
   return at::batch_norm(input, weight_, bias_, running_mean_, running_var_, use_batch, kBnMomentum,
-                        kNormEps,
+                        eps_,
                         /*cudnn_enabled=*/true);
+}
+
+ConvLayerOptions darknet_layer(ConvLayerOptions options) {
+  options.padding = options.kernel / 2;
+  options.activation = Activation::kLeakyRelu;
+  options.names = StateNames::kMmdetection;
+  return options;
 }
 
 ConvLayerImpl::ConvLayerImpl(const ConvLayerOptions& options) : options_(options) {
@@ -78,13 +84,19 @@ ConvLayerImpl::ConvLayerImpl(const ConvLayerOptions& options) : options_(options
                      std::to_string(options.out_channels) + " channels in " +
                      std::to_string(options.groups) + " groups is impossible",
                  "make both numbers of channels positive multiples of the groups");
-  weight_ = register_parameter(
+  const bool is_module = options.names == StateNames::kMmdetection;
+  torch::nn::Module* owner = this;
+  if (is_module) {
+    owner = register_module("conv", std::make_shared<torch::nn::Module>("conv")).get();
+  }
+  weight_ = owner->register_parameter(
       "weight", torch::zeros({options.out_channels, options.in_channels / options.groups,
                               options.kernel, options.kernel}));
   if (options.norm == NormType::kNone) {
-    bias_ = register_parameter("bias", torch::zeros({options.out_channels}));
+    bias_ = owner->register_parameter("bias", torch::zeros({options.out_channels}));
   } else {
-    norm_ = register_module("norm", Norm(options.norm, options.out_channels));
+    norm_ = register_module(is_module ? "bn" : "norm",
+                            Norm(options.norm, options.out_channels, options.norm_eps));
   }
 }
 
@@ -129,6 +141,10 @@ void LinearLayerImpl::initialize(std::uint64_t key) {
   fill_weight_(weight_, options_.init, key);
   const torch::NoGradGuard no_grad;
   bias_.fill_(options_.init.bias);
+}
+
+Tensor upsample_twice(const Tensor& x) {
+  return at::upsample_nearest2d(x, {x.size(2) * 2, x.size(3) * 2}, 2.0, 2.0);
 }
 
 void freeze_parameters(torch::nn::Module& module) {

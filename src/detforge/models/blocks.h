@@ -14,18 +14,20 @@ enum class NormType {
   kNone,
   kFrozenBn,  ///< fixed statistics and affine values: buffers, never trained
   kBn,        ///< batch statistics while training
+  kEvalBn,    ///< running statistics also while training, affine values trained (norm_eval)
   kGn,        ///< 32 groups
 };
 
-/// One normalisation layer [N,C,H,W] -> same shape, eps 1e-5. State names as in Detectron2: weight,
+/// One normalisation layer [N,C,H,W] -> same shape. State names as in Detectron2: weight,
 /// bias (parameters, buffers for kFrozenBn) and, unless kGn, running_mean, running_var buffers.
 class NormImpl : public torch::nn::Module {
  public:
   /// `type` must not be kNone. Throws Error if 32 groups do not divide `channels`.
-  NormImpl(NormType type, std::int64_t channels);
+  NormImpl(NormType type, std::int64_t channels, double eps);
 
-  /// True if the layer is now a fixed affine map (frozen, or BN outside training, or BN given no
-  /// pixel): then folded into the convolution before it, and forward() is not needed.
+  /// True if the layer is now an affine map whose factors the input does not change (statistics are
+  /// fixed, or BN outside training, or BN given no pixel): then folded into the convolution before
+  /// it, and forward() is not needed.
   bool is_affine(const Tensor& input) const;
   /// Weight and bias of the convolution before, with this norm inside; is_affine() must hold.
   FoldedConv fold(const Tensor& conv_weight, const Tensor& conv_bias) const;
@@ -33,9 +35,16 @@ class NormImpl : public torch::nn::Module {
 
  private:
   NormType type_;
+  double eps_;
   Tensor weight_, bias_, running_mean_, running_var_;
 };
 TORCH_MODULE(Norm);
+
+/// Whose state names a layer has.
+enum class StateNames {
+  kDetectron2,   ///< weight, bias, norm.*
+  kMmdetection,  ///< conv.weight, conv.bias, bn.*: mmcv's ConvModule
+};
 
 struct ConvLayerOptions {
   std::int64_t in_channels = 0;
@@ -46,12 +55,19 @@ struct ConvLayerOptions {
   std::int64_t dilation = 1;
   std::int64_t groups = 1;
   NormType norm = NormType::kNone;  ///< a bias is there exactly if there is no norm
+  double norm_eps = 1e-5;
   Activation activation = Activation::kNone;
   WeightInit init{.kind = WeightInit::Kind::kMsra};
+  StateNames names = StateNames::kDetectron2;
 };
 
+/// The options completed to the layer that Darknets are made of: leaky ReLU (slope 0.1), padding
+/// that keeps the size at stride 1, mmdetection's names.
+ConvLayerOptions darknet_layer(ConvLayerOptions options);
+
 /// activation(norm(conv(x)) + residual): the block that every network here is made of. Parameters:
-/// weight, and bias or norm.*. Frozen norms cost nothing: they are folded into the convolution.
+/// weight, and bias or norm.*, as StateNames says. Norms with fixed statistics cost nothing: they
+/// are folded into the convolution.
 class ConvLayerImpl : public torch::nn::Module, public Initializable {
  public:
   explicit ConvLayerImpl(const ConvLayerOptions& options);
@@ -92,6 +108,9 @@ class LinearLayerImpl : public torch::nn::Module, public Initializable {
   Tensor weight_, bias_;
 };
 TORCH_MODULE(LinearLayer);
+
+/// Each pixel of [N,C,H,W] as a square of four: [N,C,2H,2W].
+Tensor upsample_twice(const Tensor& x);
 
 /// Turns the gradients of all parameters below `module` off for good (FREEZE_AT).
 void freeze_parameters(torch::nn::Module& module);

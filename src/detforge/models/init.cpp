@@ -41,7 +41,8 @@ double scale_of(const Tensor& weight, const WeightInit& init) {
     case WeightInit::Kind::kXavier:
       return std::sqrt(3.0 / (static_cast<double>(weight.size(1)) * kernel_area));
     case WeightInit::Kind::kMsra:
-      return std::sqrt(2.0 / (static_cast<double>(weight.size(0)) * kernel_area));
+      return std::sqrt(2.0 / ((1.0 + init.leaky_slope * init.leaky_slope) *
+                              static_cast<double>(weight.size(0)) * kernel_area));
     case WeightInit::Kind::kNormal:
       return init.std;
   }

@@ -12,11 +12,12 @@ namespace detforge {
 struct WeightInit {
   enum class Kind {
     kXavier,  ///< c2_xavier_fill: uniform in +-sqrt(3 / fan_in)
-    kMsra,    ///< c2_msra_fill: normal, std sqrt(2 / fan_out)
+    kMsra,    ///< c2_msra_fill: normal, std sqrt(2 / ((1 + leaky_slope^2) fan_out))
     kNormal,  ///< normal with `std`
   };
   Kind kind = Kind::kXavier;
-  double std = 0.01;  ///< only for kNormal
+  double std = 0.01;         ///< only for kNormal
+  double leaky_slope = 0.0;  ///< only for kMsra: of the activation behind
   double bias = 0.0;
 };
 

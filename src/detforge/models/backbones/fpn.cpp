@@ -6,13 +6,6 @@
 #include "detforge/core/error.h"
 
 namespace detforge {
-namespace {
-
-Tensor upsample_twice(const Tensor& x) {
-  return at::upsample_nearest2d(x, {x.size(2) * 2, x.size(3) * 2}, 2.0, 2.0);
-}
-
-}  // namespace
 
 FpnImpl::FpnImpl(ResNet bottom_up, const FpnOptions& options) : fuse_(options.fuse) {
   bottom_up_ = register_module("bottom_up", std::move(bottom_up));

@@ -5,6 +5,7 @@
 
 #include "detforge/core/error.h"
 #include "detforge/models/init.h"
+#include "detforge/models/input_checks.h"
 
 namespace detforge {
 namespace {
@@ -98,35 +99,16 @@ std::vector<Tensor> FasterRcnn::predict_masks(const ImageBatch& images,
 }
 
 void FasterRcnn::check(const ImageBatch& images) const {
-  const Tensor& pixels = images.images;
-  DETFORGE_CHECK(pixels.dim() == 4 && pixels.size(1) == 3 && pixels.size(0) == images.count(),
-                 "the image batch is not [N,3,H,W] with one size per image",
-                 "make it with the loader's collate step");
-  const std::int64_t multiple = size_divisibility();
-  DETFORGE_CHECK(pixels.size(2) % multiple == 0 && pixels.size(3) % multiple == 0,
-                 fmt::format("the image batch is {}x{}, not a multiple of {}", pixels.size(2),
-                             pixels.size(3), multiple),
-                 fmt::format("pad images to multiples of {}", multiple));
+  check_images(images, size_divisibility());
 }
 
 void FasterRcnn::check(const ImageBatch& images, const std::vector<Targets>& targets) const {
   check(images);
-  const auto count = static_cast<std::size_t>(images.count());
-  DETFORGE_CHECK(targets.size() == count && images.rng_keys.size() == count,
-                 fmt::format("{} images come with {} targets and {} random keys", count,
-                             targets.size(), images.rng_keys.size()),
-                 "give each image its targets and a key");
-  for (std::size_t i = 0; i < count; ++i) {
-    const Tensor& labels = targets[i].labels;
-    const bool fits = labels.numel() == 0 || (labels.min().item<std::int64_t>() >= 0 &&
-                                              labels.max().item<std::int64_t>() < num_classes_);
-    DETFORGE_CHECK(
-        fits && labels.size(0) == targets[i].boxes.size(0),
-        fmt::format("targets of image {} have a class outside 0..{}, or not one class per box",
-                    i < images.paths.size() ? images.paths[i] : std::to_string(i),
-                    num_classes_ - 1),
-        "set NUM_CLASSES to the number of the dataset's categories");
-  }
+  check_targets(images, targets, num_classes_);
+  DETFORGE_CHECK(
+      images.rng_keys.size() == targets.size(),
+      fmt::format("{} images come with {} random keys", targets.size(), images.rng_keys.size()),
+      "give each image a key");
 }
 
 }  // namespace detforge

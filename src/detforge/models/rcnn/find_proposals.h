@@ -23,10 +23,6 @@ struct LevelPredictions {
   Tensor anchors;  ///< [R,4] f32
 };
 
-/// Indices of the `k` highest of scores [R] f32, falling; ties in index order, NaN first. All if R
-/// <= k.
-Tensor top_k_indices(const Tensor& scores, std::int64_t k);
-
 /// Per image: the best anchors of each level, decoded, clipped to the image, without empty boxes,
 /// after NMS within each level, by falling logit. Non-finite predictions are removed, or refused
 /// with the image's name. Ref: Detectron2's find_top_rpn_proposals.
