@@ -19,6 +19,8 @@ enum class RngPurpose : std::uint64_t {
   kRepeatFactor = 6,
   kShapes = 7,
   kTest = 8,
+  kMultiScale = 9,
+  kDropout = 10,
 };
 
 /// Mixes two 64-bit words into one (SplitMix64 finaliser, Steele et al., OOPSLA 2014).
@@ -41,6 +43,10 @@ class Rng {
   double uniform(double low, double high) { return low + (high - low) * uniform(); }
   /// In [0, n), without modulo bias. n must be positive.
   std::uint64_t below(std::uint64_t n);
+  /// In [low, high], both included. high must not be below low.
+  std::int64_t between(std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(high - low) + 1));
+  }
   /// Standard normal (Box-Muller).
   double normal();
 

@@ -6,6 +6,7 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/export/darknet_weights.h"
 #include "detforge/export/weights_source.h"
 #include "detforge/serialize/torch_file.h"
 
@@ -207,7 +208,9 @@ LoadReport load_weights(torch::nn::Module& model,
     for (const ModelTensor& tensor : tensors) {
       names.push_back(tensor.name);
     }
-    const WeightsSource source = interpret_weights(content, names);
+    const WeightsSource source = holds_darknet_file(content)
+                                     ? interpret_darknet(to_darknet_file(content), model)
+                                     : interpret_weights(content, names);
     Plan plan(std::move(tensors), source);
     LoadReport report = plan.make_report();
     check(report, options);

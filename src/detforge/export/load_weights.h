@@ -44,7 +44,9 @@ struct LoadReport {
 /// Copies weights from a file (see read_torch_file() for the formats) into a model's parameters and
 /// buffers by name, converting the dtype. Understands {"model": ...} (Detectron2, own checkpoints),
 /// {"state_dict": ...} (mmdetection, Lightning), {"blobs": ...} (Caffe2), a plain state dict, names
-/// with "module." in front, and the layouts of name_maps.h. Tensors of another shape (heads for
+/// with "module." in front, the layouts of name_maps.h, and Darknet's .weights for the models of
+/// darknet_order() (the first convolutions alone, as in darknet53.conv.74, too). Tensors of another
+/// shape (heads for
 /// other classes) keep the model's values. torchvision's predictors are reordered: there the
 /// background is class 0, here it is the last one. Throws Error, with the model unchanged: the file
 /// cannot be read, holds no tensors or not-finite ones, two of its names mean one tensor of the

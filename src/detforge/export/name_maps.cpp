@@ -124,6 +124,8 @@ const char* describe(NameLayout layout) {
       return "torchvision detector";
     case NameLayout::kBareBackbone:
       return "Detectron2 backbone";
+    case NameLayout::kDarknet:
+      return "Darknet";
     case NameLayout::kNative:
       break;
   }

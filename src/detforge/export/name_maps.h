@@ -17,6 +17,7 @@ enum class NameLayout {
   kTorchvisionResNet,    ///< resnet50(), resnet101(): "layer1.0.conv1.weight"
   kTorchvisionDetector,  ///< fasterrcnn_resnet50_fpn(), maskrcnn_resnet50_fpn():
                          ///< "backbone.body...."
+  kDarknet,              ///< a .weights file has none: they come from the model
   kBareBackbone,         ///< Detectron2's ImageNet files: "stem.conv1.weight", to be found by their
                          ///< endings
 };

@@ -75,6 +75,7 @@ std::string convert_name(const std::string& name, NameLayout layout) {
     case NameLayout::kTorchvisionDetector:
       return torchvision_detector_to_detectron2(name).value_or("");
     case NameLayout::kBareBackbone:
+    case NameLayout::kDarknet:
     case NameLayout::kNative:
       break;
   }

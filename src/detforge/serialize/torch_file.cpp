@@ -8,6 +8,7 @@
 #include "detforge/core/error.h"
 #include "detforge/core/files.h"
 #include "detforge/serialize/containers.h"
+#include "detforge/serialize/darknet_file.h"
 #include "detforge/serialize/pickler.h"
 #include "detforge/serialize/unpickler.h"
 #include "detforge/serialize/zip_archive.h"
@@ -50,10 +51,14 @@ Value read_by_content(const std::filesystem::path& path) {
   if (is_safetensors(content)) {
     return read_safetensors(content);
   }
+  if (is_darknet_file(content)) {
+    return to_value(read_darknet_file(content));
+  }
   constexpr std::string_view kPickleStarts = "\x80(]}c";
-  DETFORGE_CHECK(!head.empty() && kPickleStarts.find(head[0]) != std::string_view::npos,
-                 describe_other_file(head),
-                 "give a .pth (torch.save), .pkl (Detectron2) or .safetensors file");
+  DETFORGE_CHECK(
+      !head.empty() && kPickleStarts.find(head[0]) != std::string_view::npos,
+      describe_other_file(head),
+      "give a .pth (torch.save), .pkl (Detectron2), .safetensors or .weights (Darknet) file");
   return Unpickler(content, nullptr).load();
 }
 

@@ -11,7 +11,8 @@ namespace detforge {
 ///   - torch.save's zip container (torch >= 1.6), every entry's CRC verified;
 ///   - torch.save's older container (magic number 0x1950a86a20f9469cfc6c);
 ///   - a plain pickle of numpy arrays (Detectron2's model zoo, Caffe2 "blobs"), protocols 0 to 5;
-///   - safetensors (a dict of tensors; "__metadata__", if there is one, a dict of strings).
+///   - safetensors (a dict of tensors; "__metadata__", if there is one, a dict of strings);
+///   - Darknet's .weights (numbers without names: darknet_file.h).
 /// Tensors are on the CPU, keep their dtype, and share storage where the file says so (views keep
 /// offset and strides). Pickled code is never executed: see unpickler.h. Throws Error naming the
 /// file: missing, not one of these formats, cut short, damaged, or asking for code. Memory use is

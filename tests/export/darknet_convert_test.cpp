@@ -1,0 +1,80 @@
+#include "detforge/export/darknet_convert.h"
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include "detforge/core/error.h"
+#include "detforge/core/files.h"
+#include "detforge/serialize/darknet_file.h"
+#include "detforge/serialize/torch_file.h"
+#include "support/test_data.h"
+
+namespace detforge {
+namespace {
+
+DarknetFile random_file(std::int64_t floats) {
+  DarknetFile file;
+  file.revision = 0;
+  file.seen = 32013312;
+  torch::manual_seed(1);
+  file.values = torch::randn({floats});
+  return file;
+}
+
+void expect_round_trip(const std::filesystem::path& file,
+                       const std::optional<std::filesystem::path>& cfg) {
+  const test::TemporaryFolder folder;
+  const DarknetConversion there = convert_from_darknet(file, folder / "native.pth", cfg);
+  const DarknetConversion back = convert_to_darknet(folder / "native.pth", folder / "back.weights");
+  EXPECT_EQ(there.convolutions, back.convolutions);
+  EXPECT_EQ(there.floats, back.floats);
+  EXPECT_EQ(files::fnv1a64(files::read(folder / "back.weights")),
+            files::fnv1a64(files::read(file)));
+}
+
+TEST(DarknetConvert, ARealNetworkGoesThereAndBack) {
+  DETFORGE_REQUIRE_TEST_DATA("weights/yolo_fastest");
+  const auto folder = test::test_data_dir() / "weights/yolo_fastest";
+  expect_round_trip(folder / "yolo-fastest-1.1.weights", folder / "yolo-fastest-1.1.cfg");
+}
+
+// Sizes of the published files: darknet53.conv.74 has 162,482,580 bytes, yolov3.weights
+// 248,007,048.
+TEST(DarknetConvertSlow, FilesOfDarknetsOwnNetworksAreKnownByTheirLength) {
+  const test::TemporaryFolder folder;
+  for (const auto& [bytes, classes] : {std::pair<std::int64_t, std::int64_t>{162'482'580, 0},
+                                       {248'007'048, 80},
+                                       {248'007'048 - 4 * 77 * 5385, 3}}) {
+    const auto file = folder / "file.weights";
+    write_darknet_file(file, random_file((bytes - 20) / 4));
+    const DarknetConversion done = convert_from_darknet(file, folder / "native.pth", {});
+    EXPECT_EQ(done.num_classes, classes);
+    EXPECT_EQ(done.convolutions, classes == 0 ? 52U : 75U);
+    const Value content = read_torch_file(folder / "native.pth");
+    EXPECT_EQ(content.item("file")["model"]["backbone.conv1.conv.weight"].tensor().sizes(),
+              (std::vector<std::int64_t>{32, 3, 3, 3}));
+    EXPECT_EQ(content.item("file")["pixel_format"].string(), "RGB");
+    expect_round_trip(file, {});
+  }
+}
+
+TEST(DarknetConvert, OtherFilesAreRefused) {
+  const test::TemporaryFolder folder;
+  write_darknet_file(folder / "a.weights", random_file(1000));
+  try {
+    convert_from_darknet(folder / "a.weights", folder / "a.pth", {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(),
+              "1000 floats are neither Darknet-53's nor YOLOv3's of any number of classes");
+    EXPECT_EQ(error.where(), (folder / "a.weights").string());
+  }
+  EXPECT_THROW(convert_to_darknet(folder / "a.weights", folder / "b.weights"), Error);
+  write_torch_file(folder / "c.pth", Value::dict().set("fc.weight", torch::ones({1})));
+  EXPECT_THROW(convert_to_darknet(folder / "c.pth", folder / "b.weights"), Error);
+  EXPECT_THROW(convert_from_darknet(folder / "c.pth", folder / "a.pth", {}), Error);
+  EXPECT_FALSE(std::filesystem::exists(folder / "b.weights"));
+}
+
+}  // namespace
+}  // namespace detforge
