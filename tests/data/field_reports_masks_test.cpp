@@ -7,7 +7,7 @@
 #include "data/sample_masks.h"
 #include "detforge/data/dataset.h"
 #include "detforge/data/large_scale_jitter.h"
-#include "detforge/data/transforms.h"
+#include "detforge/data/transform_pipeline.h"
 
 namespace detforge {
 namespace {

@@ -9,7 +9,7 @@
 #include "detforge/data/collate.h"
 #include "detforge/data/large_scale_jitter.h"
 #include "detforge/data/sample_geometry.h"
-#include "detforge/data/transforms.h"
+#include "detforge/data/transform_pipeline.h"
 
 namespace detforge {
 namespace {

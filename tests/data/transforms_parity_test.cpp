@@ -7,7 +7,7 @@
 
 #include "detforge/core/error.h"
 #include "detforge/data/image_io.h"
-#include "detforge/data/transforms.h"
+#include "detforge/data/transform_pipeline.h"
 #include "support/npz.h"
 #include "support/test_data.h"
 

@@ -1,4 +1,4 @@
-#include "detforge/data/transforms.h"
+#include "detforge/data/transform_pipeline.h"
 
 #include <algorithm>
 #include <cmath>

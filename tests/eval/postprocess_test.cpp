@@ -28,35 +28,46 @@ TEST(Postprocess, ScalesClipsAndDropsEmptyBoxes) {
   // third lies outside.
   const Tensor boxes = boxes_of({10, 20, 30, 40, 150, 0, 230, 120, 205, 5, 220, 9});
   const Detections result =
-      postprocess(three(boxes), {.height = 100, .width = 200}, {.height = 50, .width = 400});
+      postprocess(three(boxes), {.size = {100, 200}}, {.height = 50, .width = 400});
   EXPECT_TRUE(torch::equal(result.boxes, boxes_of({20, 10, 60, 20, 300, 0, 400, 50})));
   EXPECT_TRUE(torch::equal(result.scores, torch::tensor({0.9F, 0.8F})));
   EXPECT_TRUE(torch::equal(result.labels, torch::tensor({2, 0}, torch::kLong)));
   EXPECT_EQ(boxes[0][0].item<float>(), 10);  // the input is left alone
 }
 
+// A letterbox: the 40 x 80 picture lies at (5, 30) of the network input, and its file has twice the
+// size. x = (x' - 5) * 2, y = (y' - 30) * 2; the second box reaches into the border, the third lies
+// in it.
+TEST(Postprocess, TakesTheBorderOfALetterboxOff) {
+  const Tensor boxes = boxes_of({5, 30, 45, 40, 65, 20, 90, 50, 5, 0, 85, 30});
+  const Detections result = postprocess(three(boxes), {.left = 5, .top = 30, .size = {40, 80}},
+                                        {.height = 80, .width = 160});
+  EXPECT_TRUE(torch::equal(result.boxes, boxes_of({0, 0, 80, 20, 120, 0, 160, 40})));
+  EXPECT_TRUE(torch::equal(result.labels, torch::tensor({2, 0}, torch::kLong)));
+}
+
 TEST(Postprocess, MasksStayWithTheirBoxes) {
   Detections detections = three(boxes_of({205, 5, 220, 9, 10, 20, 30, 40, 150, 0, 230, 120}));
   detections.masks = torch::arange(12, torch::kFloat).reshape({3, 2, 2});
   const Detections result =
-      postprocess(detections, {.height = 100, .width = 200}, {.height = 50, .width = 400});
+      postprocess(detections, {.size = {100, 200}}, {.height = 50, .width = 400});
   ASSERT_EQ(result.boxes.size(0), 2);  // the first lay outside
   EXPECT_TRUE(torch::equal(result.masks, detections.masks.slice(0, 1)));
   detections.masks = Tensor();
-  EXPECT_FALSE(postprocess(detections, {100, 200}, {50, 400}).masks.defined());
+  EXPECT_FALSE(postprocess(detections, {.size = {100, 200}}, {50, 400}).masks.defined());
 }
 
 TEST(Postprocess, TakesNoDetections) {
   const Detections none = {.boxes = torch::empty({0, 4}),
                            .scores = torch::empty({0}),
                            .labels = torch::empty({0}, torch::kLong)};
-  const Detections result = postprocess(none, {10, 10}, {20, 20});
+  const Detections result = postprocess(none, {.size = {10, 10}}, {20, 20});
   EXPECT_EQ(result.boxes.sizes(), (at::IntArrayRef{0, 4}));
   EXPECT_EQ(result.labels.size(0), 0);
 }
 
 TEST(Postprocess, RefusesAnEmptyNetworkSize) {
-  EXPECT_THROW(postprocess(three(torch::ones({3, 4})), {0, 10}, {20, 20}), Error);
+  EXPECT_THROW(postprocess(three(torch::ones({3, 4})), {.size = {0, 10}}, {20, 20}), Error);
 }
 
 TEST(PostprocessParity, EqualsDetectron2OnEveryCase) {
@@ -77,7 +88,7 @@ TEST(PostprocessParity, EqualsDetectron2OnEveryCase) {
       };
       const Detections result =
           postprocess({array("det_boxes"), array("det_scores"), array("det_classes")},
-                      {network[i][0], network[i][1]}, {original[i][0], original[i][1]});
+                      {.size = {network[i][0], network[i][1]}}, {original[i][0], original[i][1]});
       EXPECT_TRUE(test::expect_close(result.boxes, array("post_boxes"), {.rtol = 1e-7}));
       EXPECT_TRUE(test::expect_close(result.scores, array("post_scores"), {}));
       EXPECT_TRUE(torch::equal(result.labels, array("post_classes")));

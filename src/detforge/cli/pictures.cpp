@@ -25,7 +25,7 @@ void write_training_pictures(const CocoDataset& dataset,
   for (std::int64_t i = 0; i < std::min(kPictures, dataset.size()); ++i) {
     Sample sample = dataset.get(order[static_cast<std::size_t>(i)]);
     Rng rng(seed, RngPurpose::kAugment, 0, static_cast<std::uint64_t>(i));  // as the loader keys it
-    transforms.apply(sample, rng, random_partner(dataset));  // a partner for copy-paste
+    transforms.apply(sample, rng, random_partner(dataset), {.seed = seed});
     pictures.push_back(draw_ground_truth(sample.image, sample.instances, dataset.class_names()));
   }
   write_jpeg(folder / "train_batch.jpg", grid(pictures));

@@ -5,7 +5,7 @@
 
 #include "detforge/config/config.h"
 #include "detforge/data/dataset.h"
-#include "detforge/data/transforms.h"
+#include "detforge/data/transform_pipeline.h"
 #include "detforge/eval/inference.h"
 
 namespace detforge {

@@ -108,11 +108,10 @@ class Predictor {
     sample.original_size = image.size();
     Rng rng(0, RngPurpose::kAugment);  // the test transforms draw nothing
     transforms_.apply(sample, rng);
-    const ImageSize network_size = sample.image.size();
     const torch::NoGradGuard no_grad;
     const Batch batch = collate({std::move(sample)}, collate_);
-    const Detections detections = above_threshold(
-        postprocess(detector_->predict(batch.images).front(), network_size, image.size()));
+    const Detections detections = above_threshold(postprocess(
+        detector_->predict(batch.images).front(), batch.images.content(0), image.size()));
     Found found = to_found(detections);
     if (detections.masks.defined()) {
       found.masks = paste_masks(detections.masks, detections.boxes, image.size());

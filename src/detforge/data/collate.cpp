@@ -75,6 +75,7 @@ Batch collate(const std::vector<Sample>& samples, const CollateOptions& options)
     batch.images.original_sizes.push_back(sample.original_size);
     batch.images.image_ids.push_back(sample.image_id);
     batch.images.paths.push_back(sample.path);
+    batch.images.contents.push_back(sample.content.value_or(Window{.size = sample.image.size()}));
     batch.images.rng_keys.push_back(sample.rng_key);
     batch.targets.push_back(make_targets(sample, options.masks));
   }

@@ -19,7 +19,8 @@ void check_size(ImageSize size) {
 
 }  // namespace
 
-ResizeScale::ResizeScale(Options options) : options_(options) {
+ResizeScale::ResizeScale(Options options, Interpolation interpolation)
+    : options_(options), interpolation_(interpolation) {
   check_size(options.target);
   DETFORGE_CHECK(
       options.min_scale > 0 && options.min_scale <= options.max_scale &&
@@ -37,7 +38,7 @@ void ResizeScale::apply(Sample& sample, Rng& rng) const {
   const auto rounded = [](double side) {
     return std::max<std::int64_t>(1, std::llrint(side));  // ties to even, as NumPy rounds
   };
-  resize_sample_(sample, {rounded(height * scale), rounded(width * scale)});
+  resize_sample_(sample, {rounded(height * scale), rounded(width * scale)}, interpolation_);
 }
 
 FixedSizeCrop::FixedSizeCrop(Options options) : options_(options) {

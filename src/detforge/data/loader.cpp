@@ -68,7 +68,8 @@ Sample TrainLoader::load(const Draw& draw) const {
              position = static_cast<std::uint64_t>(draw.position);
   Sample sample = dataset_.get(draw.index);
   Rng rng(options_.seed, RngPurpose::kAugment, epoch, position);
-  transforms_.apply(sample, rng, random_partner(dataset_));
+  transforms_.apply(sample, rng, random_partner(dataset_),
+                    {.seed = options_.seed, .batch = draw.batch});
   sample.rng_key = Rng(options_.seed, RngPurpose::kRoiSampling, epoch, position).next_u64();
   return sample;
 }

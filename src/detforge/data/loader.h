@@ -10,7 +10,7 @@
 #include "detforge/data/collate.h"
 #include "detforge/data/dataset.h"
 #include "detforge/data/sampler.h"
-#include "detforge/data/transforms.h"
+#include "detforge/data/transform_pipeline.h"
 
 namespace detforge {
 
@@ -30,10 +30,11 @@ struct LoaderOptions {
 /// The training batches of one rank. They are a function of the data set, the transforms, the
 /// options but for threads and prefetch, and the place in the stream: equal bit for bit for any
 /// number of threads and after restore(). Random choices are keyed by (seed, epoch, position in the
-/// epoch). restore() throws Error for the state of other settings or of a data set with other image
-/// ids or file names; the folder of the images may be another one. Borrows data set and transforms,
-/// which must outlive it. One thread may call it. After an exception (with image path and id)
-/// next() goes on with the batch after the one that failed.
+/// epoch), those of a whole batch (multi-scale) by (seed, number of the batch). restore() throws
+/// Error for the state of other settings or of a data set with other image ids or file names; the
+/// folder of the images may be another one. Borrows data set and transforms, which must outlive it.
+/// One thread may call it. After an exception (with image path and id) next() goes on with the
+/// batch after the one that failed.
 ///   TrainLoader loader(dataset, transforms, {.batch_size = 2, .seed = 1});
 ///   Batch batch = loader.next();
 ///   std::string place = loader.state();  // with the checkpoint

@@ -91,6 +91,11 @@ Image resize_bilinear(const Image& image, ImageSize size) {
   return resample(image, size, false);
 }
 
+Image resize_image(const Image& image, ImageSize size, Interpolation interpolation) {
+  return interpolation == Interpolation::kOpenCv ? resize_bilinear_opencv(image, size)
+                                                 : resize_bilinear(image, size);
+}
+
 std::vector<std::int64_t> nearest_sources(std::int64_t in, std::int64_t out) {
   std::vector<std::int64_t> sources(static_cast<std::size_t>(out));
   const double step = static_cast<double>(in) / static_cast<double>(out);

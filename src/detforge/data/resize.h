@@ -7,11 +7,26 @@
 
 namespace detforge {
 
+/// Whose bilinear filter makes an image of another size.
+enum class Interpolation {
+  kPillow,  ///< resize_bilinear(): looks at all pixels when it shrinks; Detectron2
+  kOpenCv,  ///< resize_bilinear_opencv(): looks at two by two pixels; mmdetection, Darknet's forks
+};
+
+/// The image in another size. Throws Error if a size is not positive.
+Image resize_image(const Image& image, ImageSize size, Interpolation interpolation);
+
 /// Bilinear resampling equal to Pillow's `Image.resize(size, BILINEAR)` bit for bit: a triangle
 /// filter that widens when it shrinks (antialiasing), horizontal pass then vertical, 22-bit
 /// fixed-point weights, rounding to 8 bits after each pass. An unchanged axis is not filtered. Any
 /// positive sizes. Throws Error if a size is not positive.
 Image resize_bilinear(const Image& image, ImageSize size);
+
+/// Bilinear resampling equal to OpenCV 4.6's `cv::resize(..., INTER_LINEAR)` of 8-bit images bit
+/// for bit: between the two nearest pixels of each direction whatever the scale, 11-bit fixed-point
+/// weights; to exactly half the size in both directions, the mean of two by two pixels. Throws
+/// Error if a size is not positive. Ref: OpenCV 4.6, modules/imgproc/src/resize.cpp.
+Image resize_bilinear_opencv(const Image& image, ImageSize size);
 
 /// One plane of bytes, for label maps and masks.
 struct LabelMap {

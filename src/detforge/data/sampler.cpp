@@ -168,9 +168,19 @@ std::vector<Draw> BatchSampler::next() {
     std::vector<Draw>& bucket = state_.buckets[bucket_of(item.index)];
     bucket.push_back(item);
     if (static_cast<std::int64_t>(bucket.size()) == options_.batch_size) {
-      return std::exchange(bucket, {});
+      std::vector<Draw> batch = std::exchange(bucket, {});
+      for (Draw& member : batch) {
+        member.batch = batches() - 1;
+      }
+      return batch;
     }
   }
+}
+
+/// Batches handed out: all draws but those that wait in buckets were.
+std::int64_t BatchSampler::batches() const {
+  const std::int64_t waiting = std::ssize(state_.buckets[0]) + std::ssize(state_.buckets[1]);
+  return (state_.drawn - waiting) / options_.batch_size;
 }
 
 void BatchSampler::restore(State state) {

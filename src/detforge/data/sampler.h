@@ -38,6 +38,8 @@ struct Draw {
   std::int64_t index = 0;     ///< of the image
   std::int64_t epoch = 0;     ///< pass over the data set, from 0
   std::int64_t position = 0;  ///< within the epoch, over all ranks
+  std::int64_t batch = 0;     ///< number of the rank's batch that it came in, from 0: what all
+                              ///< images of a batch share is keyed by it
   bool operator==(const Draw&) const = default;
 };
 
@@ -66,6 +68,8 @@ class BatchSampler {
 
   /// Throws Error if there are no images or options do not fit each other.
   explicit BatchSampler(Options options);
+  /// The draws of the next batch, which know its number: a function of the state, so the same after
+  /// a restore.
   std::vector<Draw> next();
   const State& state() const { return state_; }
   /// Takes a state of state() or from_json().
@@ -80,6 +84,7 @@ class BatchSampler {
   Draw draw();
   std::vector<std::int64_t> epoch_order(std::int64_t epoch) const;
   std::size_t bucket_of(std::int64_t index) const;
+  std::int64_t batches() const;
   bool is_possible(const State& state) const;
   bool bucket_is_possible(const State& state, std::size_t b) const;
 

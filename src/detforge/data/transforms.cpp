@@ -1,49 +1,20 @@
 #include "detforge/data/transforms.h"
 
 #include <algorithm>
-#include <exception>
-#include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "detforge/core/error.h"
-#include "detforge/data/large_scale_jitter.h"
 #include "detforge/data/polygon_clip.h"
-#include "detforge/data/resize.h"
 #include "detforge/data/sample_geometry.h"
-#include "detforge/structures/polygon_raster.h"
 #include "detforge/structures/rle.h"
 
 namespace detforge {
 namespace {
 
-/// Uniform in [low, high].
-std::int64_t draw_between(std::int64_t low, std::int64_t high, Rng& rng) {
-  return low + static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(high - low + 1)));
-}
-
 std::int64_t rounded(double value) {
   return static_cast<std::int64_t>(value + 0.5);
-}
-
-std::string name_of(const Sample& sample) {
-  return fmt::format("image {}, {}", sample.image_id, sample.path);
-}
-
-/// Does a step; whatever it throws becomes an Error that happened at `where`.
-template <typename Step>
-auto at_image(const std::string& where, const Step& step) {
-  try {
-    return step();
-  } catch (Error& error) {
-    error.add_where(where);
-    throw;
-  } catch (const std::exception& error) {
-    throw Error(fmt::format("the image cannot be transformed: {}", error.what()), "")
-        .add_where(where)
-        .at(__FILE__, __LINE__);
-  }
 }
 
 bool has_empty_mask(const Instance& instance) {
@@ -55,7 +26,8 @@ bool has_empty_mask(const Instance& instance) {
 
 // --- ResizeShortestEdge
 
-ResizeShortestEdge::ResizeShortestEdge(Options options) : options_(std::move(options)) {
+ResizeShortestEdge::ResizeShortestEdge(Options options, Interpolation interpolation)
+    : options_(std::move(options)), interpolation_(interpolation) {
   const auto& edges = options_.short_edges;
   DETFORGE_CHECK(!edges.empty() && *std::min_element(edges.begin(), edges.end()) > 0,
                  "the lengths of the shorter edge must be positive", "set INPUT.MIN_SIZE_TRAIN");
@@ -69,9 +41,10 @@ ResizeShortestEdge::ResizeShortestEdge(Options options) : options_(std::move(opt
 void ResizeShortestEdge::apply(Sample& sample, Rng& rng) const {
   const auto& edges = options_.short_edges;
   const std::int64_t edge = options_.style == Style::kRange
-                                ? draw_between(edges[0], edges[1], rng)
+                                ? rng.between(edges[0], edges[1])
                                 : edges[static_cast<std::size_t>(rng.below(edges.size()))];
-  resize_sample_(sample, shortest_edge_size(sample.image.size(), edge, options_.max_size));
+  resize_sample_(sample, shortest_edge_size(sample.image.size(), edge, options_.max_size),
+                 interpolation_);
 }
 
 // --- RandomFlip
@@ -123,7 +96,7 @@ ImageSize RandomCrop::crop_size(ImageSize image, Rng& rng) const {
       break;
   }
   const auto draw = [&, low = rounded(first), high = rounded(second)](std::int64_t side) {
-    return draw_between(std::min(side, low), std::min(side, high), rng);
+    return rng.between(std::min(side, low), std::min(side, high));
   };
   const std::int64_t high = draw(image.height);
   return {high, draw(image.width)};
@@ -133,8 +106,8 @@ void RandomCrop::apply(Sample& sample, Rng& rng) const {
   const ImageSize image = sample.image.size();
   ImageSize window = crop_size(image, rng);
   window = {std::max<std::int64_t>(1, window.height), std::max<std::int64_t>(1, window.width)};
-  const std::int64_t top = draw_between(0, image.height - window.height, rng);
-  const std::int64_t left = draw_between(0, image.width - window.width, rng);
+  const std::int64_t top = rng.between(0, image.height - window.height);
+  const std::int64_t left = rng.between(0, image.width - window.width);
   cut_sample_(sample, {.left = left, .top = top, .size = window});
 }
 
@@ -163,64 +136,6 @@ FilterCounts filter_instances(Sample& sample, const FilterOptions& options) {
                !(instance.box.width() > kSmallestSide && instance.box.height() > kSmallestSide);
       }));
   return counts;
-}
-
-// --- TransformPipeline
-
-TransformPipeline::TransformPipeline(const Options& options)
-    : filter_{.masks = options.masks, .recompute_boxes = options.recompute_boxes},
-      bitmasks_(options.bitmasks),
-      copy_paste_(options.copy_paste) {
-  DETFORGE_CHECK(options.masks || !(options.copy_paste || options.recompute_boxes || bitmasks_),
-                 "copy-paste, boxes from masks and bitmasks need masks", "set MODEL.MASK_ON");
-  if (options.crop) {
-    transforms_.push_back(std::make_unique<RandomCrop>(options.crop_options));
-  }
-  if (const auto& jitter = options.large_scale_jitter) {
-    transforms_.push_back(std::make_unique<ResizeScale>(ResizeScale::Options{
-        .min_scale = jitter->min_scale, .max_scale = jitter->max_scale, .target = jitter->size}));
-    transforms_.push_back(std::make_unique<FixedSizeCrop>(
-        FixedSizeCrop::Options{.size = jitter->size, .padding = jitter->padding}));
-  } else if (options.min_sizes != std::vector<std::int64_t>{0}) {
-    transforms_.push_back(std::make_unique<ResizeShortestEdge>(
-        ResizeShortestEdge::Options{.short_edges = options.min_sizes,
-                                    .max_size = options.max_size,
-                                    .style = options.sample_style}));
-  }
-  if (options.flip != Flip::kNone) {
-    const auto direction = options.flip == Flip::kHorizontal ? RandomFlip::Direction::kHorizontal
-                                                             : RandomFlip::Direction::kVertical;
-    transforms_.push_back(std::make_unique<RandomFlip>(direction, options.flip_probability));
-  }
-}
-
-FilterCounts TransformPipeline::apply(Sample& sample, Rng& rng, const Partner& partner) const {
-  const std::string name = name_of(sample);
-  FilterCounts counts = at_image(name, [&] { return transform(sample, rng); });
-  if (copy_paste_ && rng.uniform() < copy_paste_->probability) {
-    DETFORGE_CHECK(partner, "copy-paste has no second image to take objects from",
-                   "this is a bug of the caller: copy-paste is for training");
-    Sample other = partner(rng);
-    const std::string other_name = name_of(other);
-    at_image(other_name, [&] { return transform(other, rng); });
-    counts.dropped += at_image(fmt::format("{} with objects of {}", name, other_name), [&] {
-                        return paste_objects_(sample, std::move(other), *copy_paste_, rng);
-                      }).hidden;
-    counts.dropped += filter_instances(sample, filter_).dropped;
-  }
-  return counts;
-}
-
-FilterCounts TransformPipeline::transform(Sample& sample, Rng& rng) const {
-  for (const auto& transform : transforms_) {
-    transform->apply(sample, rng);
-  }
-  for (Instance& instance : sample.instances) {
-    if (bitmasks_ && !instance.segmentation.polygons.empty()) {
-      instance.segmentation = {{}, segmentation_mask(instance.segmentation, sample.image.size())};
-    }
-  }
-  return filter_instances(sample, filter_);
 }
 
 }  // namespace detforge

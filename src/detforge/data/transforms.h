@@ -2,13 +2,10 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
 #include <vector>
 
 #include "detforge/core/rng.h"
-#include "detforge/data/copy_paste.h"
+#include "detforge/data/resize.h"
 #include "detforge/structures/sample.h"
 
 namespace detforge {
@@ -20,7 +17,8 @@ namespace detforge {
 class Transform {
  public:
   virtual ~Transform() = default;
-  /// Draws what it needs from `rng`. original_size, ids, labels and areas stay as they are.
+  /// Draws what it needs from `rng`. original_size, ids, labels and areas stay as they are. May
+  /// remove objects that it shows too little of, but never adds any.
   virtual void apply(Sample& sample, Rng& rng) const = 0;
 };
 
@@ -35,11 +33,13 @@ class ResizeShortestEdge : public Transform {
     Style style = Style::kChoice;  ///< one of short_edges, or any length between two
   };
   /// Throws Error unless short_edges are positive, and ascending and two for kRange.
-  explicit ResizeShortestEdge(Options options);
+  explicit ResizeShortestEdge(Options options,
+                              Interpolation interpolation = Interpolation::kPillow);
   void apply(Sample& sample, Rng& rng) const override;
 
  private:
   Options options_;
+  Interpolation interpolation_;
 };
 
 /// Mirrors with a probability: x' = width - x, or y' = height - y.
@@ -77,24 +77,19 @@ class RandomCrop : public Transform {
   Options options_;
 };
 
-/// Sizes and factors of ResizeScale followed by FixedSizeCrop (large_scale_jitter.h).
-struct LargeScaleJitterOptions {
-  double min_scale = 0.1, max_scale = 2.0;  ///< of the random factor, uniform between
-  ImageSize size = {1024, 1024};            ///< of every image afterwards
-  std::uint8_t padding = 128;               ///< value of pixels beside a small image
-};
-
 struct FilterOptions {
   bool masks = false;            ///< objects whose mask shows nothing are removed, too
   bool recompute_boxes = false;  ///< boxes become those of the masks, where there is one: after a
                                  ///< crop an object's tight box is not its old box cut
 };
 
-/// What filter_instances() did.
+/// What filter_instances() and the transforms before it did.
 struct FilterCounts {
   std::int64_t clipped = 0;      ///< boxes that reached over the border
   std::int64_t dropped = 0;      ///< objects removed in all
   std::int64_t masks_empty = 0;  ///< of these: objects that had a mask of which nothing is left
+  std::int64_t cropped_out = 0;  ///< of these: objects that a transform removed, since a crop shows
+                                 ///< too little of them
 };
 
 /// The one routine that makes a sample valid after transforms: boxes are clipped to the image, and
@@ -102,46 +97,5 @@ struct FilterCounts {
 /// records (Detectron2's filter_empty_instances); with FilterOptions::masks, so are those with an
 /// RLE mask without a pixel. An object that never had a mask stays for its box.
 FilterCounts filter_instances(Sample& sample, const FilterOptions& options = {});
-
-/// Detectron2's training augmentation: [crop], resize of the shortest edge or large-scale jitter,
-/// [flip], [masks as bitmaps]; then filter_instances(); then [copy-paste]. Equal to its
-/// DatasetMapper in pixels, boxes and masks for the same random choices. Thread-safe.
-///   const TransformPipeline pipeline({.min_sizes = {800}, .flip =
-///   TransformPipeline::Flip::kNone}); pipeline.apply(sample, rng);
-class TransformPipeline {
- public:
-  enum class Flip { kNone, kHorizontal, kVertical };
-  struct Options {
-    std::vector<std::int64_t> min_sizes = {640, 672, 704, 736, 768, 800};  ///< INPUT.MIN_SIZE_TRAIN
-    std::int64_t max_size = 1333;                                          ///< INPUT.MAX_SIZE_TRAIN
-    ResizeShortestEdge::Style sample_style = ResizeShortestEdge::Style::kChoice;
-    Flip flip = Flip::kHorizontal;  ///< INPUT.RANDOM_FLIP
-    double flip_probability = 0.5;
-    bool crop = false;  ///< INPUT.CROP.ENABLED
-    RandomCrop::Options crop_options = {};
-    std::optional<LargeScaleJitterOptions> large_scale_jitter = {};  ///< instead of min_sizes
-    std::optional<CopyPasteOptions> copy_paste = {};                 ///< needs masks
-    bool masks = false;            ///< MODEL.MASK_ON: objects whose mask is lost are removed
-    bool recompute_boxes = false;  ///< FilterOptions; Detectron2: MASK_ON and CROP.ENABLED, or LSJ
-    bool bitmasks = false;         ///< INPUT.MASK_FORMAT bitmask: polygons become RLE at the end
-  };
-  /// A second sample for copy-paste, untransformed, chosen with numbers of the generator.
-  using Partner = std::function<Sample(Rng&)>;
-
-  /// Throws Error for impossible options. min_sizes = {0} leaves the size as it is.
-  explicit TransformPipeline(const Options& options);
-  /// The random choices are a function of the rng alone, so of (seed, epoch, sample). Throws Error
-  /// if copy-paste is on and there is no partner. Whatever a transform throws becomes an Error that
-  /// names id and path of the image at hand, which may be the partner's.
-  FilterCounts apply(Sample& sample, Rng& rng, const Partner& partner = {}) const;
-
- private:
-  FilterCounts transform(Sample& sample, Rng& rng) const;
-
-  std::vector<std::unique_ptr<const Transform>> transforms_;
-  FilterOptions filter_;
-  bool bitmasks_;
-  std::optional<CopyPasteOptions> copy_paste_;
-};
 
 }  // namespace detforge

@@ -146,8 +146,8 @@ InferenceResult run_inference(Detector& detector,
     const std::vector<Detections> found = detector.predict(images);
     result.model_s += timer.elapsed_s();
     for (std::size_t i = 0; i < found.size() && !limit_reached(); ++i) {
-      append(postprocess(found[i], images.sizes[i], images.original_sizes[i]), images.image_ids[i],
-             images.original_sizes[i], id_of_label, result);
+      append(postprocess(found[i], images.content(i), images.original_sizes[i]),
+             images.image_ids[i], images.original_sizes[i], id_of_label, result);
       result.image_ids.push_back(images.image_ids[i]);
     }
     const auto done = std::ssize(result.image_ids);

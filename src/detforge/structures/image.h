@@ -12,6 +12,13 @@ struct ImageSize {
   bool operator==(const ImageSize&) const = default;
 };
 
+/// A rectangle of whole pixels in an image, given by its top left pixel.
+struct Window {
+  std::int64_t left = 0, top = 0;
+  ImageSize size = {};
+  bool operator==(const Window&) const = default;
+};
+
 /// A decoded picture: 8 bits, 3 channels interleaved (HWC) in BGR order, rows without padding.
 struct Image {
   std::int64_t height = 0, width = 0;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,9 @@ struct Sample {
   Image image;
   ImageSize original_size;  ///< before any transform, after EXIF turning
   std::vector<Instance> instances;
+  std::optional<Window> content = {};  ///< what of the image shows the file's picture, scaled;
+                                       ///< none: all of it. A letterbox sets it; random transforms,
+                                       ///< which nobody undoes, do not follow it
   std::uint64_t rng_key = 0;  ///< keys the model's random sampling for this image in this epoch
 };
 
