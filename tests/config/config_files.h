@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,28 @@ namespace detforge::test {
 
 inline std::string fpn_base() {
   return (source_dir() / "configs" / "Base-RCNN-FPN.yaml").string();
+}
+
+struct Recipe {
+  std::filesystem::path file;
+  Config config;
+};
+
+/// Every recipe of the repository, loaded; one that needs a .cfg file is given a name for it.
+inline std::vector<Recipe> every_recipe() {
+  std::vector<Recipe> recipes;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(source_dir() / "configs")) {
+    if (entry.path().extension() == ".yaml") {
+      const bool needs_cfg = entry.path().filename() == "Base-Darknet.yaml";
+      recipes.push_back(
+          {entry.path(),
+           load_config(entry.path(), needs_cfg
+                                         ? std::vector<std::string>{"MODEL.DARKNET.CFG", "net.cfg"}
+                                         : std::vector<std::string>{})});
+    }
+  }
+  return recipes;
 }
 
 /// A folder with recipes written by the test.

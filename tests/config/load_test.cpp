@@ -11,8 +11,10 @@ namespace detforge {
 namespace {
 
 using test::ConfigFolder;
+using test::every_recipe;
 using test::fpn_base;
 using test::load_error;
+using test::Recipe;
 using testing::HasSubstr;
 
 TEST(LoadConfig, GivesDetectron2sValuesForTheFpnBase) {
@@ -28,16 +30,13 @@ TEST(LoadConfig, GivesDetectron2sValuesForTheFpnBase) {
 }
 
 TEST(LoadConfig, EveryRecipeOfTheRepositoryLoads) {
-  int masks = 0;
-  for (const auto& entry :
-       std::filesystem::recursive_directory_iterator(test::source_dir() / "configs")) {
-    if (entry.path().extension() == ".yaml") {
-      SCOPED_TRACE(entry.path().string());
-      const Config config = load_config(entry.path());
-      masks += config.model.mask_on ? 1 : 0;
-    }
+  int masks = 0, yolos = 0;
+  for (const Recipe& recipe : every_recipe()) {
+    masks += recipe.config.model.mask_on ? 1 : 0;
+    yolos += recipe.config.model.meta_architecture == "YOLOV3" ? 1 : 0;
   }
   EXPECT_GE(masks, 5);
+  EXPECT_GE(yolos, 6);
 }
 
 TEST(LoadConfig, FollowsBaseRelativeToTheFileAndLetsTheChildWin) {

@@ -144,6 +144,31 @@ TEST(ConfigMistakes, ValuesThatDoNotFitEachOtherAreRefused) {
   }
 }
 
+TEST(ConfigMistakes, ValuesThatDoNotFitAYoloAreRefused) {
+  const std::string base = (test::source_dir() / "configs" / "Base-YOLOv3.yaml").string();
+  const std::vector<std::pair<std::vector<std::string>, const char*>> cases = {
+      {{"MODEL.MASK_ON", "true"}, "predicts no masks"},
+      {{"MODEL.META_ARCHITECTURE", "Darknet"}, "MODEL.DARKNET.CFG names none"},
+      {{"MODEL.DARKNET.CFG", "a.cfg"}, "only read with MODEL.META_ARCHITECTURE Darknet"},
+      {{"MODEL.DARKNET.STAGE_BLOCKS", "[1, 2]"}, "5 integers"},
+      {{"MODEL.YOLO.ANCHORS", "[[1, 2], [3, 4], [5, 6, 7]]"}, "has 3 numbers"},
+      {{"MODEL.YOLO.ANCHORS", "[[1, 2, 3], [1, 2, 3], [1, 2, 3], [1, 2, 3]]"}, "has 4 lists"},
+      {{"MODEL.YOLO.NEGATIVE_IOU_THRESH", "0.6"}, "above POSITIVE_IOU_THRESH"},
+      {{"DATASETS.CLASSES", "[a, b]"}, "MODEL.YOLO.NUM_CLASSES is 80"},
+      {{"INPUT.MULTI_SCALE.ENABLED", "true"}, "INPUT.RESIZE_TRAIN range does not have"},
+      {{"INPUT.LARGE_SCALE_JITTER.ENABLED", "true"}, "cannot be joined"},
+      {{"INPUT.RANGE_LOW", "[700, 700]"}, "above INPUT.RANGE_HIGH"},
+      {{"INPUT.EXPAND.RATIO", "[3, 2]"}, "the first is larger"},
+      {{"SOLVER.ACCUMULATION_STEPS", "65"}, "more than the 64 images"},
+      {{"SOLVER.STEPS_EPOCHS", "[9, 8]"}, "must increase"},
+      {{"SOLVER.NONFINITE_SKIP", "1"}, "cannot be used with BN"},
+  };
+  for (const auto& [words, expected] : cases) {
+    EXPECT_THAT(load_error(base, words), AllOf(HasSubstr(expected), HasSubstr("command line")))
+        << words[0];
+  }
+}
+
 TEST(ConfigMistakes, FeaturesOfLaterAreRefusedByName) {
   const std::pair<const char*, const char*> cases[] = {
       {"MODEL.KEYPOINT_ON", "true"},

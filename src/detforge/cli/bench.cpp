@@ -98,8 +98,8 @@ int bench_train(const BenchArguments& arguments, int threads) {
   detector->train();
   Sgd optimizer(*detector, sgd_options(config.solver));
   SingleProcess communicator;
-  const auto samples = made_up_samples(arguments.size, arguments.batch, arguments.objects,
-                                       config.model.roi_heads.num_classes);
+  const auto samples =
+      made_up_samples(arguments.size, arguments.batch, arguments.objects, class_count(config));
   constexpr double kRate =
       0;  // random weights with frozen norms would diverge; the step costs the same
   Phases phases;
@@ -136,9 +136,9 @@ int bench_eval(const BenchArguments& arguments, int threads) {
   const auto detector = build_detector(config);
   detector->eval();
   const torch::NoGradGuard no_grad;
-  const Batch batch = collate(made_up_samples(arguments.size, arguments.batch, arguments.objects,
-                                              config.model.roi_heads.num_classes),
-                              collate_options(config));
+  const Batch batch = collate(
+      made_up_samples(arguments.size, arguments.batch, arguments.objects, class_count(config)),
+      collate_options(config));
   std::vector<double> total;
   double macs = 0;
   measure(arguments.iters, [&](bool measured) {

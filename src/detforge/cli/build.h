@@ -15,6 +15,8 @@ namespace detforge {
 
 /// build_detector.cpp
 FasterRcnnOptions faster_rcnn_options(const Config& config);
+/// How many classes the model tells apart, whatever key or file says so.
+std::int64_t class_count(const Config& config);
 /// The model with weights from SEED; MODEL.WEIGHTS is not loaded here.
 std::shared_ptr<Detector> build_detector(const Config& config);
 
@@ -38,7 +40,7 @@ LrSchedule build_schedule(const SolverConfig& solver);
 SgdOptions sgd_options(const SolverConfig& solver);
 /// What a checkpoint says about this run: classes, preprocessing, config, version.
 CheckpointContext checkpoint_context(const Config& config, const CocoDataset& dataset);
-/// Throws Error (usage) if MODEL.ROI_HEADS.NUM_CLASSES is not the dataset's number of classes.
+/// Throws Error (usage) if the model's number of classes is not the dataset's.
 void check_class_count(const Config& config, const CocoDataset& dataset);
 /// With MODEL.MASK_ON: throws Error (usage) if no object of the dataset has a mask, and warns if
 /// many have none.

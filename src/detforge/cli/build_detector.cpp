@@ -1,11 +1,15 @@
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
 
 #include "detforge/cli/build.h"
+#include "detforge/config/architecture.h"
 #include "detforge/core/error.h"
 #include "detforge/eval/test_time_augmentation.h"
+#include "detforge/models/darknet/darknet_detector.h"
 #include "detforge/models/rcnn/faster_rcnn.h"
+#include "detforge/models/yolo/yolov3.h"
 
 // The detector as one nested expression per part: reading this file replaces reading the config.
 namespace detforge {
@@ -144,6 +148,79 @@ RoiHeadsOptions roi_heads_options(const Config& config) {
   };
 }
 
+Darknet53Options darknet53_options(const DarknetConfig& darknet) {
+  Darknet53Options options{
+      .stem_channels = darknet.stem_out_channels,
+      .norm = darknet.norm_eval ? NormType::kEvalBn : NormType::kBn,
+      .frozen_stages = static_cast<int>(darknet.freeze_at),
+  };
+  std::transform(darknet.stage_blocks.begin(), darknet.stage_blocks.end(), options.blocks.begin(),
+                 [](std::int64_t blocks) { return static_cast<int>(blocks); });
+  return options;
+}
+
+std::vector<YoloScale> yolo_scales(const YoloConfig& yolo) {
+  std::vector<YoloScale> scales = yolov3_scales();
+  for (std::size_t i = 0; i < scales.size(); ++i) {
+    const Numbers& flat = yolo.anchors.at(i);
+    scales[i].anchors.clear();
+    for (std::size_t j = 0; j + 1 < flat.size(); j += 2) {
+      scales[i].anchors.push_back({flat[j], flat[j + 1]});
+    }
+  }
+  return scales;
+}
+
+YoloLossOptions yolo_loss_options(const YoloConfig& yolo) {
+  return {
+      .assigner = yolo.assigner == "darknet" ? YoloAssigner::kDarknet : YoloAssigner::kGrid,
+      .grid = {.positive_iou = yolo.positive_iou_thresh, .negative_iou = yolo.negative_iou_thresh},
+      .darknet = {.ignore_iou = yolo.ignore_iou_thresh},
+      .cls_weight = yolo.cls_loss_weight,
+      .conf_weight = yolo.conf_loss_weight,
+      .xy_weight = yolo.xy_loss_weight,
+      .wh_weight = yolo.wh_loss_weight,
+  };
+}
+
+YoloOutputOptions yolo_output_options(const Config& config) {
+  const YoloConfig& yolo = config.model.yolo;
+  YoloSelection selection = YoloSelection::kClassProbability;
+  if (yolo.selection_test == "conf") {
+    selection = YoloSelection::kConf;
+  } else if (yolo.selection_test == "product") {
+    selection = YoloSelection::kProduct;
+  }
+  return {
+      .selection = selection,
+      .conf_threshold = yolo.conf_thresh_test,
+      .score_threshold = yolo.score_thresh_test,
+      .nms_pre = yolo.pre_nms_topk_test,
+      .nms_threshold = yolo.nms_thresh_test,
+      .detections_per_image = config.test.detections_per_image,
+  };
+}
+
+YoloV3Options yolov3_options(const Config& config) {
+  const YoloConfig& yolo = config.model.yolo;
+  return {
+      .darknet = darknet53_options(config.model.darknet),
+      .neck = {.widths = yolo.neck_channels},
+      .head = {.widths = yolo.head_channels},
+      .layout = {.scales = yolo_scales(yolo), .num_classes = yolo.num_classes},
+      .loss = yolo_loss_options(yolo),
+      .output = yolo_output_options(config),
+  };
+}
+
+DarknetDetectorOptions darknet_options(const Config& config) {
+  return {
+      .cfg = read_darknet_cfg(config.model.darknet.cfg),
+      .loss = yolo_loss_options(config.model.yolo),
+      .output = yolo_output_options(config),
+  };
+}
+
 }  // namespace
 
 FasterRcnnOptions faster_rcnn_options(const Config& config) {
@@ -155,13 +232,21 @@ FasterRcnnOptions faster_rcnn_options(const Config& config) {
   };
 }
 
+std::int64_t class_count(const Config& config) {
+  return config.model.meta_architecture == "Darknet"
+             ? read_darknet_cfg(config.model.darknet.cfg).num_classes
+             : num_classes(config.model);
+}
+
 std::shared_ptr<Detector> build_detector(const Config& config) {
-  DETFORGE_CHECK(config.model.backbone.name == "build_resnet_fpn_backbone",
-                 "MODEL.BACKBONE.NAME is " + config.model.backbone.name +
-                     ": only the FPN models are built so far",
-                 "start the config from configs/Base-RCNN-FPN.yaml (_BASE_)");
-  return std::make_shared<FasterRcnn>(faster_rcnn_options(config),
-                                      static_cast<std::uint64_t>(config.seed));
+  const auto seed = static_cast<std::uint64_t>(config.seed);
+  if (config.model.meta_architecture == "YOLOV3") {
+    return std::make_shared<YoloV3>(yolov3_options(config), seed);
+  }
+  if (config.model.meta_architecture == "Darknet") {
+    return std::make_shared<DarknetDetector>(darknet_options(config), seed);
+  }
+  return std::make_shared<FasterRcnn>(faster_rcnn_options(config), seed);
 }
 
 std::shared_ptr<Detector> with_test_time_augmentation(const Config& config,
@@ -171,7 +256,9 @@ std::shared_ptr<Detector> with_test_time_augmentation(const Config& config,
       TestTimeAugmentationOptions{.min_sizes = config.test.aug.min_sizes,
                                   .max_size = config.test.aug.max_size,
                                   .flip = config.test.aug.flip,
-                                  .nms_threshold = config.model.roi_heads.nms_thresh_test,
+                                  .nms_threshold = is_rcnn(config.model)
+                                                       ? config.model.roi_heads.nms_thresh_test
+                                                       : config.model.yolo.nms_thresh_test,
                                   .detections_per_image = config.test.detections_per_image,
                                   .collate = collate_options(config)});
 }

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "detforge/cli/build.h"
+#include "detforge/config/architecture.h"
 #include "detforge/config/print.h"
 #include "detforge/core/error.h"
 #include "detforge/core/log.h"
@@ -69,15 +70,24 @@ CheckpointContext checkpoint_context(const Config& config, const CocoDataset& da
 
 void check_class_count(const Config& config, const CocoDataset& dataset) {
   const auto classes = static_cast<std::int64_t>(dataset.class_names().size());
-  if (config.model.roi_heads.num_classes != classes) {
-    throw Error(
-        fmt::format("MODEL.ROI_HEADS.NUM_CLASSES is {}, but the training data has {} classes ({})",
-                    config.model.roi_heads.num_classes, classes,
-                    fmt::join(dataset.class_names(), ", ")),
-        fmt::format("add MODEL.ROI_HEADS.NUM_CLASSES {}, or choose classes with DATASETS.CLASSES",
-                    classes),
-        Error::Kind::kUsage);
+  const std::int64_t expected = class_count(config);
+  if (expected == classes) {
+    return;
   }
+  const std::string key = num_classes_key(config.model);
+  const std::string names = fmt::format("{}", fmt::join(dataset.class_names(), ", "));
+  if (key.empty()) {
+    throw Error(fmt::format("the network has {} classes, but the training data has {} ({})",
+                            expected, classes, names),
+                fmt::format("set classes={} and the filters before each [yolo] in {}, or choose "
+                            "classes with DATASETS.CLASSES",
+                            classes, config.model.darknet.cfg),
+                Error::Kind::kUsage);
+  }
+  throw Error(fmt::format("{} is {}, but the training data has {} classes ({})", key, expected,
+                          classes, names),
+              fmt::format("add {} {}, or choose classes with DATASETS.CLASSES", key, classes),
+              Error::Kind::kUsage);
 }
 
 void check_masks(const Config& config, const CocoDataset& dataset) {

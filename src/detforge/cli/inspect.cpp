@@ -71,8 +71,8 @@ struct Trial {
 
 /// Two real steps: from the second on, momentum is there and the allocator has its blocks.
 Trial train_two_steps(Detector& detector, const Config& config, const InspectArguments& arguments) {
-  const auto samples = made_up_samples(arguments.size, arguments.batch, arguments.objects,
-                                       config.model.roi_heads.num_classes);
+  const auto samples =
+      made_up_samples(arguments.size, arguments.batch, arguments.objects, class_count(config));
   detector.train();
   Sgd optimizer(detector, sgd_options(config.solver));
   SingleProcess communicator;

@@ -11,22 +11,47 @@
 namespace detforge {
 namespace {
 
-/// Detectron2's names of downloads (detectron2://ImageNetPretrained/MSRA/R-50.pkl,
-/// catalog://ImageNetPretrained/FAIR/R-50-GN) become the file of that name below --data, if it is
-/// there; DetForge downloads nothing by itself.
+namespace fs = std::filesystem;
+
+/// The files below --data that a name of Detectron2 (detectron2://ImageNetPretrained/MSRA/R-50.pkl,
+/// catalog://ImageNetPretrained/FAIR/R-50-GN) or mmdetection (open-mmlab://darknet53) may mean.
+std::vector<fs::path> local_files(const std::string& name) {
+  if (name == "open-mmlab://darknet53") {
+    return {"darknet53-a628ea1b.pth", "darknet53.conv.74"};
+  }
+  if (name.starts_with("detectron2://") || name.starts_with("catalog://")) {
+    fs::path file = fs::path(name).filename();
+    if (file.extension() != ".pkl") {
+      file += ".pkl";
+    }
+    return {file};
+  }
+  return {};
+}
+
+/// Names of downloads become the file of that name below --data, if it is there; DetForge downloads
+/// nothing by itself.
 void resolve_weights(Config& config, const std::string& data) {
-  const std::string& name = config.model.weights;
-  if (data.empty() || !(name.starts_with("detectron2://") || name.starts_with("catalog://"))) {
+  if (data.empty()) {
     return;
   }
-  std::filesystem::path local =
-      std::filesystem::path(data) / std::filesystem::path(name).filename();
-  if (local.extension() != ".pkl") {
-    local += ".pkl";
+  for (const fs::path& file : local_files(config.model.weights)) {
+    if (fs::exists(data / file)) {
+      config.model.weights = (data / file).string();
+      return;
+    }
   }
-  if (std::filesystem::exists(local)) {
-    config.model.weights = local.string();
+}
+
+/// A .cfg file that is not where it was (a run folder that was moved) is looked for beside the
+/// config, where a training puts its copy.
+void resolve_cfg(Config& config, const fs::path& config_file) {
+  std::string& cfg = config.model.darknet.cfg;
+  if (cfg.empty()) {
+    return;
   }
+  const fs::path beside = config_file.parent_path() / fs::path(cfg).filename();
+  cfg = fs::absolute(fs::exists(cfg) ? fs::path(cfg) : beside).lexically_normal().string();
 }
 
 void resolve_data(Config& config, const std::string& data) {
@@ -44,8 +69,8 @@ void resolve_data(Config& config, const std::string& data) {
 }  // namespace
 
 Config load_recipe(const RecipeOptions& options) {
-  std::filesystem::path file = options.file;
-  if (std::filesystem::is_directory(file)) {
+  fs::path file = options.file;
+  if (fs::is_directory(file)) {
     file /= "config.yaml";
   }
   Config config = options.text.empty()
@@ -58,6 +83,7 @@ Config load_recipe(const RecipeOptions& options) {
     config.output_dir = options.output;
   }
   resolve_weights(config, options.data);
+  resolve_cfg(config, file);
   if (options.needs_data) {
     resolve_data(config, options.data);
   }

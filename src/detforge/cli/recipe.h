@@ -19,8 +19,8 @@ struct RecipeOptions {
   bool needs_data = true;    ///< false: DATASETS stays as it is
 };
 
-/// Loads the config, applies the options, resolves datasets to absolute paths (resolve_datasets)
-/// and logs the config's warnings. Throws as load_config does.
+/// Loads the config, applies the options, resolves datasets (resolve_datasets) and the .cfg file to
+/// absolute paths and logs the config's warnings. Throws as load_config does.
 Config load_recipe(const RecipeOptions& options);
 
 }  // namespace detforge

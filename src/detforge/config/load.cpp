@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "detforge/config/architecture.h"
 #include "detforge/config/document.h"
 #include "detforge/config/suggest.h"
 #include "detforge/config/validate.h"
@@ -25,6 +26,33 @@ void apply(const config::Entry& entry, Config& out) {
     e.add_where(entry.place);
     throw;
   }
+}
+
+/// What of the model cannot learn well without MODEL.WEIGHTS.
+std::vector<std::string> scratch_warnings(const ModelConfig& model) {
+  std::vector<std::string> warnings;
+  const auto frozen_stages = [&](const std::string& key, std::int64_t value) {
+    if (value > 0) {
+      warnings.push_back(fmt::format(
+          "{} is {} but MODEL.WEIGHTS is empty: random stages stay frozen (use 0)", key, value));
+    }
+  };
+  if (is_rcnn(model)) {
+    if (model.resnets.norm == "FrozenBN") {
+      warnings.push_back(
+          "MODEL.RESNETS.NORM is FrozenBN but MODEL.WEIGHTS is empty: fixed statistics train badly "
+          "from scratch (use GN)");
+    }
+    frozen_stages("MODEL.BACKBONE.FREEZE_AT", model.backbone.freeze_at);
+  } else if (model.meta_architecture == "YOLOV3") {
+    if (model.darknet.norm_eval) {
+      warnings.push_back(
+          "MODEL.DARKNET.NORM_EVAL is true but MODEL.WEIGHTS is empty: fixed statistics train "
+          "badly from scratch (use false)");
+    }
+    frozen_stages("MODEL.DARKNET.FREEZE_AT", model.darknet.freeze_at);
+  }
+  return warnings;
 }
 
 Config build(std::vector<config::Entry> entries, const std::vector<std::string>& overrides) {
@@ -74,17 +102,9 @@ std::vector<std::string> config_warnings(const Config& config) {
                     "rate is never reached",
                     solver.warmup_iters, solver.max_iter));
   }
-  if (config.model.weights.empty() && config.model.resnets.norm == "FrozenBN") {
-    warnings.push_back(
-        "MODEL.RESNETS.NORM is FrozenBN but MODEL.WEIGHTS is empty: fixed statistics train badly "
-        "from scratch "
-        "(use GN)");
-  }
-  if (config.model.weights.empty() && config.model.backbone.freeze_at > 0) {
-    warnings.push_back(
-        fmt::format("MODEL.BACKBONE.FREEZE_AT is {} but MODEL.WEIGHTS is empty: random stages stay "
-                    "frozen (use 0)",
-                    config.model.backbone.freeze_at));
+  if (config.model.weights.empty()) {
+    const std::vector<std::string> frozen = scratch_warnings(config.model);
+    warnings.insert(warnings.end(), frozen.begin(), frozen.end());
   }
   if (config.test.detections_per_image > config.test.max_dets) {
     warnings.push_back(

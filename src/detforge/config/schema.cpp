@@ -15,7 +15,7 @@ std::string key_name(std::string_view member_path) {
 const std::vector<Key>& schema() {
   static const std::vector<Key> keys = [] {
     std::vector<Key> all;
-    for (auto part : {model_keys(), head_keys(), data_keys(), training_keys()}) {
+    for (auto part : {model_keys(), head_keys(), yolo_keys(), data_keys(), training_keys()}) {
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;

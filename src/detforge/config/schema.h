@@ -62,6 +62,7 @@ std::string key_name(std::string_view member_path);
 // The parts of the table, one file each.
 std::vector<Key> model_keys();
 std::vector<Key> head_keys();
+std::vector<Key> yolo_keys();
 std::vector<Key> data_keys();
 std::vector<Key> training_keys();
 

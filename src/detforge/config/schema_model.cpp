@@ -13,7 +13,10 @@ const Strings kNorms = {"", "BN", "FrozenBN", "GN", "SyncBN"};
 std::vector<Key> architecture_keys() {
   return {
       {KEY(version), "version of the key names", {.choices = {"2"}}},
-      {KEY(model.meta_architecture), "the detector", {.choices = {"GeneralizedRCNN"}}},
+      {KEY(model.meta_architecture),
+       "the detector: Faster or Mask R-CNN, YOLOv3, or the network of Darknet's .cfg file "
+       "(DARKNET.CFG)",
+       {.choices = {"GeneralizedRCNN", "YOLOV3", "Darknet"}}},
       {KEY(model.device),
        "where the network runs: cpu, cuda, cuda:1, npu, npu:1",
        {.available = {"\"cpu\""}}},

@@ -14,7 +14,14 @@ std::vector<Key> solver_keys() {
        "ranks the recipe was made for: batch, rate and lengths are scaled to the actual number; 0 "
        "= off",
        {.min = 0, .available = {"0"}}},
+      {KEY(solver.accumulation_steps),
+       "parts that IMS_PER_BATCH is computed in, one after the other: the same weights in less "
+       "memory (our key)",
+       {.min = 1}},
       {KEY(solver.max_iter), "training steps", {.min = 1}},
+      {KEY(solver.max_epochs),
+       "passes over the training data, instead of MAX_ITER; 0 = off (our key)",
+       {.min = 0}},
       {KEY(solver.lr_scheduler_name),
        "learning rate over time, after warm-up",
        {.choices = {"WarmupMultiStepLR", "WarmupCosineLR", "WarmupStepWithFixedGammaLR"}}},
@@ -23,6 +30,7 @@ std::vector<Key> solver_keys() {
        {.min = 0, .above_min = true}},
       {KEY(solver.base_lr_end), "learning rate at the end (WarmupCosineLR)", {.min = 0}},
       {KEY(solver.steps), "steps at which the rate is multiplied by GAMMA", {.min = 0}},
+      {KEY(solver.steps_epochs), "the same in epochs, instead of STEPS (our key)", {.min = 0}},
       {KEY(solver.gamma), "factor at each of STEPS", {.min = 0, .max = 1, .above_min = true}},
       {KEY(solver.num_decays),
        "equally spaced decays by GAMMA (WarmupStepWithFixedGammaLR)",
@@ -38,6 +46,9 @@ std::vector<Key> solver_keys() {
       {KEY(solver.weight_decay_bias), "L2 decay of biases; None = WEIGHT_DECAY", {.min = 0}},
       {KEY(solver.bias_lr_factor), "learning rate of biases relative to weights", {.min = 0}},
       {KEY(solver.checkpoint_period), "steps between checkpoints", {.min = 1}},
+      {KEY(solver.checkpoint_period_epochs),
+       "epochs between checkpoints, instead of CHECKPOINT_PERIOD; 0 = off (our key)",
+       {.min = 0}},
       {KEY(solver.checkpoints_keep), "periodic checkpoints kept besides last and best", {.min = 0}},
       {KEY(solver.nonfinite_skip),
        "steps in a row with a loss or gradient that is not finite that are skipped before the run "
@@ -59,6 +70,9 @@ std::vector<Key> solver_keys() {
 std::vector<Key> test_keys() {
   return {
       {KEY(test.eval_period), "steps between evaluations; 0 = only at the end", {.min = 0}},
+      {KEY(test.eval_period_epochs),
+       "epochs between evaluations, instead of EVAL_PERIOD; 0 = off (our key)",
+       {.min = 0}},
       {KEY(test.detections_per_image), "most detections kept per image", {.min = 1}},
       {KEY(test.max_dets),
        "most detections per image that the evaluation counts (COCO: 100)",
@@ -74,6 +88,17 @@ std::vector<Key> test_keys() {
        "recomputes BN statistics before evaluation",
        {.available = {"false"}}},
       {KEY(test.precise_bn.num_iter), "batches used for that", {.min = 1}},
+  };
+}
+
+std::vector<Key> ema_keys() {
+  return {
+      {KEY(model_ema.enabled),
+       "keeps a moving average of the weights, which evaluations and best.pth use"},
+      {KEY(model_ema.decay), "share of the average kept at each step", {.min = 0, .max = 1}},
+      {KEY(model_ema.tau),
+       "steps in which DECAY is reached: decay * (1 - exp(-steps / TAU)); 0 = at once (our key)",
+       {.min = 0}},
   };
 }
 
@@ -104,7 +129,7 @@ std::vector<Key> general_keys() {
 
 std::vector<Key> training_keys() {
   std::vector<Key> keys = solver_keys();
-  for (const auto& part : {test_keys(), general_keys()}) {
+  for (const auto& part : {test_keys(), ema_keys(), general_keys()}) {
     keys.insert(keys.end(), part.begin(), part.end());
   }
   return keys;

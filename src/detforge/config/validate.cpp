@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "detforge/config/architecture.h"
 #include "detforge/config/schema.h"
 #include "detforge/config/value.h"
 #include "detforge/core/error.h"
@@ -48,6 +49,9 @@ bool is_increasing(const std::vector<T>& values) {
 
 void check_available(const Config& config, const Checker& check) {
   for (const Key& key : schema()) {
+    if (!is_used(config.model, key.name)) {
+      continue;
+    }
     const Strings& available = key.limits.available;
     const std::string value = format_value(config, key);
     check.require(available.empty() ||
@@ -133,6 +137,34 @@ void check_dilation(const ModelConfig& model, const Checker& check) {
       "set MODEL.RESNETS.RES5_DILATION 1");
 }
 
+void check_yolo(const ModelConfig& model, const Checker& check) {
+  check.require(!model.mask_on, {"MODEL.MASK_ON", "MODEL.META_ARCHITECTURE"},
+                "MODEL.META_ARCHITECTURE " + model.meta_architecture + " predicts no masks",
+                "set MODEL.MASK_ON false, or use GeneralizedRCNN");
+  const bool from_cfg = model.meta_architecture == "Darknet";
+  check.require(from_cfg != model.darknet.cfg.empty(),
+                {"MODEL.DARKNET.CFG", "MODEL.META_ARCHITECTURE"},
+                from_cfg ? "MODEL.META_ARCHITECTURE Darknet builds the network of a .cfg file, but "
+                           "MODEL.DARKNET.CFG names none"
+                         : "MODEL.DARKNET.CFG is only read with MODEL.META_ARCHITECTURE Darknet",
+                from_cfg ? "set MODEL.DARKNET.CFG" : "set MODEL.META_ARCHITECTURE Darknet");
+  check.require(model.yolo.anchors.size() == model.yolo.neck_channels.size(),
+                {"MODEL.YOLO.ANCHORS"},
+                fmt::format("MODEL.YOLO.ANCHORS has {} lists for the maps of strides 32, 16 and 8",
+                            model.yolo.anchors.size()),
+                "give a list for each");
+  for (const Numbers& anchors : model.yolo.anchors) {
+    check.require(
+        anchors.size() % 2 == 0, {"MODEL.YOLO.ANCHORS"},
+        fmt::format("a list of MODEL.YOLO.ANCHORS has {} numbers, but an anchor is a pair",
+                    anchors.size()),
+        "give width and height of each anchor");
+  }
+  check.require(model.yolo.negative_iou_thresh <= model.yolo.positive_iou_thresh,
+                {"MODEL.YOLO.NEGATIVE_IOU_THRESH", "MODEL.YOLO.POSITIVE_IOU_THRESH"},
+                "MODEL.YOLO.NEGATIVE_IOU_THRESH is above POSITIVE_IOU_THRESH", "exchange them");
+}
+
 void check_heads(const ModelConfig& model, const Checker& check) {
   check_iou_labels("MODEL.RPN", model.rpn.iou_thresholds, model.rpn.iou_labels, check);
   check_iou_labels("MODEL.ROI_HEADS", model.roi_heads.iou_thresholds, model.roi_heads.iou_labels,
@@ -164,7 +196,7 @@ void check_data(const Config& config, const Checker& check) {
   const DatasetsConfig& sets = config.datasets;
   const auto paired = [&](const std::string& name, const Strings& jsons, const Strings& folders) {
     check.require(
-        jsons.size() == folders.size(),
+        jsons.size() == folders.size() || (folders.empty() && sets.format != "coco"),
         {"DATASETS." + name + "_JSON", "DATASETS." + name + "_IMAGES"},
         fmt::format("DATASETS.{0}_JSON has {1} files but DATASETS.{0}_IMAGES has {2} folders", name,
                     jsons.size(), folders.size()),
@@ -173,19 +205,36 @@ void check_data(const Config& config, const Checker& check) {
   paired("TRAIN", sets.train_json, sets.train_images);
   paired("TEST", sets.test_json, sets.test_images);
   const auto classes = static_cast<std::int64_t>(sets.classes.size());
-  check.require(
-      classes == 0 || classes == config.model.roi_heads.num_classes,
-      {"DATASETS.CLASSES", "MODEL.ROI_HEADS.NUM_CLASSES"},
-      fmt::format("DATASETS.CLASSES names {} classes but MODEL.ROI_HEADS.NUM_CLASSES is {}",
-                  classes, config.model.roi_heads.num_classes),
-      "make them agree");
+  const std::string key = num_classes_key(config.model);
+  check.require(classes == 0 || key.empty() || classes == num_classes(config.model),
+                {"DATASETS.CLASSES", key},
+                fmt::format("DATASETS.CLASSES names {} classes but {} is {}", classes, key,
+                            num_classes(config.model)),
+                "make them agree");
   Strings sorted = sets.classes;
   std::sort(sorted.begin(), sorted.end());
   check.require(std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end(),
                 {"DATASETS.CLASSES"}, "DATASETS.CLASSES names a class twice", "remove one");
 }
 
+bool has_batch_norm(const ModelConfig& model) {
+  if (!is_rcnn(model)) {
+    return true;  // neck and head of a YOLO
+  }
+  const auto is_bn = [](const std::string& norm) { return norm == "BN" || norm == "SyncBN"; };
+  return is_bn(model.resnets.norm) || is_bn(model.fpn.norm) || is_bn(model.roi_box_head.norm) ||
+         (model.mask_on && is_bn(model.roi_mask_head.norm));
+}
+
 void check_solver(const SolverConfig& solver, const ModelConfig& model, const Checker& check) {
+  check.require(solver.accumulation_steps <= solver.ims_per_batch,
+                {"SOLVER.ACCUMULATION_STEPS", "SOLVER.IMS_PER_BATCH"},
+                fmt::format("SOLVER.ACCUMULATION_STEPS {} is more than the {} images of a step "
+                            "(SOLVER.IMS_PER_BATCH)",
+                            solver.accumulation_steps, solver.ims_per_batch),
+                "use fewer");
+  check.require(is_increasing(solver.steps_epochs), {"SOLVER.STEPS_EPOCHS"},
+                "SOLVER.STEPS_EPOCHS must increase", "sort them and remove doubles");
   check.require(is_increasing(solver.steps), {"SOLVER.STEPS"}, "SOLVER.STEPS must increase",
                 "sort them and remove doubles");
   check.require(solver.base_lr_end <= solver.base_lr, {"SOLVER.BASE_LR_END", "SOLVER.BASE_LR"},
@@ -194,11 +243,7 @@ void check_solver(const SolverConfig& solver, const ModelConfig& model, const Ch
                 "exchange them, or set BASE_LR_END 0");
   check.require(!solver.nesterov || solver.momentum > 0, {"SOLVER.NESTEROV", "SOLVER.MOMENTUM"},
                 "SOLVER.NESTEROV needs a SOLVER.MOMENTUM above 0", "set SOLVER.MOMENTUM 0.9");
-  const auto is_bn = [](const std::string& norm) { return norm == "BN" || norm == "SyncBN"; };
-  const bool has_bn = is_bn(model.resnets.norm) || is_bn(model.fpn.norm) ||
-                      is_bn(model.roi_box_head.norm) ||
-                      (model.mask_on && is_bn(model.roi_mask_head.norm));
-  check.require(!has_bn || solver.nonfinite_skip == 0,
+  check.require(!has_batch_norm(model) || solver.nonfinite_skip == 0,
                 {"SOLVER.NONFINITE_SKIP", "MODEL.RESNETS.NORM"},
                 "SOLVER.NONFINITE_SKIP cannot be used with BN: a step that is skipped has already "
                 "changed the running "
@@ -228,6 +273,39 @@ void check_input(const InputConfig& input, const Checker& check) {
                 "exchange them");
 }
 
+/// "least and largest".
+void check_order(const std::string& key, const Numbers& range, const Checker& check) {
+  check.require(range[0] <= range[1], {key}, key + " is (least, largest), but the first is larger",
+                "exchange them");
+}
+
+void check_augmentations(const InputConfig& input, const Checker& check) {
+  check_order("INPUT.PHOTOMETRIC_DISTORTION.CONTRAST", input.photometric_distortion.contrast,
+              check);
+  check_order("INPUT.PHOTOMETRIC_DISTORTION.SATURATION", input.photometric_distortion.saturation,
+              check);
+  check_order("INPUT.EXPAND.RATIO", input.expand.ratio, check);
+  check_order("INPUT.MOSAIC.SCALE", input.mosaic.scale, check);
+  check_order("INPUT.JITTER.SCALE", input.jitter.scale, check);
+  check.require(
+      input.range_low[0] <= input.range_high[0] && input.range_low[1] <= input.range_high[1],
+      {"INPUT.RANGE_LOW", "INPUT.RANGE_HIGH"}, "INPUT.RANGE_LOW is above INPUT.RANGE_HIGH",
+      "exchange them");
+  const std::string& resize = input.resize_train;
+  check.require(!input.multi_scale.enabled || resize == "fixed" || resize == "letterbox" ||
+                    resize == "darknet",
+                {"INPUT.MULTI_SCALE.ENABLED", "INPUT.RESIZE_TRAIN"},
+                "INPUT.MULTI_SCALE chooses a square size, which INPUT.RESIZE_TRAIN " + resize +
+                    " does not have",
+                "set INPUT.RESIZE_TRAIN fixed, letterbox or darknet");
+  check.require(!input.large_scale_jitter.enabled || resize == "shortest_edge",
+                {"INPUT.LARGE_SCALE_JITTER.ENABLED", "INPUT.RESIZE_TRAIN"},
+                "INPUT.LARGE_SCALE_JITTER resizes by itself and cannot be joined with "
+                "INPUT.RESIZE_TRAIN " +
+                    resize,
+                "turn it off, or set INPUT.RESIZE_TRAIN shortest_edge");
+}
+
 void check_mask_inputs(const InputConfig& input, bool mask_on, const Checker& check) {
   const LargeScaleJitterConfig& jitter = input.large_scale_jitter;
   check.require(jitter.min_scale <= jitter.max_scale,
@@ -248,11 +326,16 @@ void check_mask_inputs(const InputConfig& input, bool mask_on, const Checker& ch
 void validate(const Config& config, const PlaceOf& place_of) {
   const Checker check(place_of);
   check_available(config, check);
-  check_resnet(config.model, check);
-  check_dilation(config.model, check);
-  check_heads(config.model, check);
+  if (is_rcnn(config.model)) {
+    check_resnet(config.model, check);
+    check_dilation(config.model, check);
+    check_heads(config.model, check);
+  } else {
+    check_yolo(config.model, check);
+  }
   check_data(config, check);
   check_input(config.input, check);
+  check_augmentations(config.input, check);
   check_mask_inputs(config.input, config.model.mask_on, check);
   check_solver(config.solver, config.model, check);
 }

@@ -1,0 +1,38 @@
+#include "detforge/config/architecture.h"
+
+#include <algorithm>
+#include <array>
+
+namespace detforge {
+
+bool is_rcnn(const ModelConfig& model) {
+  return model.meta_architecture == "GeneralizedRCNN";
+}
+
+bool is_used(const ModelConfig& model, const std::string& key) {
+  const auto within = [&](const auto& sections) {
+    return std::any_of(sections.begin(), sections.end(),
+                       [&](const char* section) { return key.starts_with(section); });
+  };
+  constexpr std::array kRcnn = {
+      "MODEL.BACKBONE.",         "MODEL.RESNETS.", "MODEL.FPN.", "MODEL.PROPOSAL_GENERATOR.",
+      "MODEL.ANCHOR_GENERATOR.", "MODEL.RPN.",     "MODEL.ROI_"};
+  constexpr std::array kYolo = {"MODEL.DARKNET.", "MODEL.YOLO."};
+  return is_rcnn(model) ? !within(kYolo) : !within(kRcnn);
+}
+
+std::string num_classes_key(const ModelConfig& model) {
+  if (is_rcnn(model)) {
+    return "MODEL.ROI_HEADS.NUM_CLASSES";
+  }
+  return model.meta_architecture == "YOLOV3" ? "MODEL.YOLO.NUM_CLASSES" : "";
+}
+
+std::int64_t num_classes(const ModelConfig& model) {
+  if (is_rcnn(model)) {
+    return model.roi_heads.num_classes;
+  }
+  return model.meta_architecture == "YOLOV3" ? model.yolo.num_classes : -1;
+}
+
+}  // namespace detforge
