@@ -53,6 +53,15 @@ TEST(HelpCli, OfEverySubcommandIsTheGoldenTextWithExamples) {
   }
 }
 
+TEST(HelpCli, OfConvertAndWhatIsBelowItAreTheGoldenTexts) {
+  DETFORGE_REQUIRE_PROGRAM();
+  expect_golden("help_convert", detforge({"convert", "--help"}).out);
+  const ProgramResult result = detforge({"convert", "dataset", "--help"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, HasSubstr("Examples:\n  detforge convert dataset"));
+  expect_golden("help_convert_dataset", result.out);
+}
+
 #if defined(__x86_64__)
 TEST(DoctorCli, FindsFittingBlasKernelsAndWarnsAboutUnfittingOnesThatTheUserChose) {
   DETFORGE_REQUIRE_PROGRAM();

@@ -84,6 +84,35 @@ TEST(Files, FullDiskIsAnErrorThatNamesTheDisk) {
   }
 }
 
+TEST(Files, WriteFolderMovesAllFilesOrNone) {
+  const test::TemporaryFolder folder;
+  const auto fill = [](const std::filesystem::path& temporary) {
+    files::write_plain(temporary / "sub" / "a.txt", "new");
+    std::filesystem::create_symlink("/somewhere", temporary / "link");
+  };
+  EXPECT_EQ(files::write_folder(folder / "out", false, fill), 2u);
+  EXPECT_EQ(files::read(folder / "out/sub/a.txt"), "new");
+  EXPECT_EQ(std::filesystem::read_symlink(folder / "out/link"), "/somewhere");
+  files::write_plain(folder / "out/sub/a.txt", "old");
+  std::filesystem::remove(folder / "out/link");
+  EXPECT_THROW(files::write_folder(folder / "out", false, fill), Error);
+  EXPECT_EQ(files::read(folder / "out/sub/a.txt"), "old");
+  EXPECT_FALSE(std::filesystem::is_symlink(folder / "out/link"));
+  files::write_folder(folder / "out", true, fill);
+  EXPECT_EQ(files::read(folder / "out/sub/a.txt"), "new");
+  EXPECT_THROW(files::write_folder(folder / "out", true,
+                                   [](const std::filesystem::path& temporary) {
+                                     files::write_plain(temporary / "b.txt", "b");
+                                     throw Error("no", "never");
+                                   }),
+               Error);
+  std::vector<std::string> left;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "out")) {
+    left.push_back(entry.path().filename().string());
+  }
+  EXPECT_EQ(left.size(), 2u);  // sub and link, no temporary folder
+}
+
 TEST(Files, SecondLockHolderIsRefusedAndToldWhoHasIt) {
   const test::TemporaryFolder folder;
   {

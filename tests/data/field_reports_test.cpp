@@ -1,5 +1,5 @@
-// One test per row of FIELD_REPORTS.md section 1, with the provocation that the row names. F21
-// (YOLO text labels) and F25 (multi-image augmentation) belong to later issues.
+// One test per row of FIELD_REPORTS.md section 1, with the provocation that the row names. F20 and F21
+// (label files) are in field_reports_labels_test.cpp; F25 (multi-image augmentation) is still to come.
 #include <limits>
 #include <map>
 #include <set>

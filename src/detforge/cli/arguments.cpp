@@ -55,23 +55,52 @@ void refuse_unknown_options(const std::string& command, const std::vector<std::s
   }
 }
 
-/// The first word: a command, or one of the program's own options.
-void check_first_word(const CLI::App& app, const std::string& word) {
+/// The command that was given, down to the one that has no commands below it, and its full name.
+struct Chosen {
+  const CLI::App* app = nullptr;
+  std::string name;  ///< "convert dataset"
+};
+
+Chosen chosen_command(const CLI::App& app) {
+  Chosen chosen{.app = &app, .name = {}};
+  while (!chosen.app->get_subcommands().empty()) {
+    chosen.app = chosen.app->get_subcommands().front();
+    chosen.name += (chosen.name.empty() ? "" : " ") + chosen.app->get_name();
+  }
+  return chosen;
+}
+
+/// Finds the command called `word`, or, for one of the options of `app` itself, nullptr.
+const CLI::App* check_word(const CLI::App& app, const std::string& word, const std::string& help) {
   if (word == "-h" || word == "--help" || word == "--version") {
-    return;
+    return nullptr;
   }
   if (word.starts_with('-')) {
-    throw usage_error("unknown option " + word,
-                      "options come after the command: see `detforge --help`");
+    throw usage_error("unknown option " + word, "options come after the command: see " + help);
   }
   std::string names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
     if (command->get_name() == word) {
-      return;
+      return command;
     }
     names += (names.empty() ? "" : ", ") + command->get_name();
   }
   throw usage_error("unknown command \"" + word + "\"", "use one of " + names);
+}
+
+/// The words that must be commands: the first, and those behind a command with commands below it.
+void check_commands(const CLI::App& app, int argc, const char* const* argv) {
+  const CLI::App* at = &app;
+  std::string name = "detforge";
+  for (int i = 1;
+       at != nullptr && !at->get_subcommands([](const CLI::App*) { return true; }).empty(); ++i) {
+    const std::string help = "`" + name + " --help`";
+    if (i >= argc) {
+      throw usage_error("no command given", "see " + help);
+    }
+    at = check_word(*at, argv[i], help);
+    name += std::string(" ") + argv[i];
+  }
 }
 
 }  // namespace
@@ -85,6 +114,14 @@ CLI::App* add_command(CLI::App& parent, const std::string& name, const CommandTe
   app->footer("Examples:\n" + text.examples);
   // Trailing words are taken from remaining(): CLI11 would split a value like [1,2].
   app->allow_extras();
+  return app;
+}
+
+CLI::App* add_group(CLI::App& parent, const std::string& name, const std::string& description) {
+  CLI::App* app = parent.add_subcommand(name, description);
+  app->formatter(std::make_shared<HelpFormatter>("WHAT [OPTIONS]"));
+  app->set_help_flag("-h,--help", "Print this text");
+  app->require_subcommand(1);
   return app;
 }
 
@@ -126,27 +163,32 @@ std::optional<Command> parse_command_line(int argc, const char* const* argv) {
       "config.");
   app.require_subcommand(1);
   const Declaration declarations[] = {
-      declare_train(app),       declare_eval(app),    declare_predict(app), declare_config(app),
-      declare_make_shapes(app), declare_inspect(app), declare_bench(app),   declare_doctor(app)};
-  if (argc < 2) {
-    throw usage_error("no command given", "see `detforge --help`");
-  }
-  check_first_word(app, argv[1]);
+      declare_train(app),
+      declare_eval(app),
+      declare_predict(app),
+      declare_config(app),
+      declare_make_shapes(app),
+      declare_convert_dataset(
+          *add_group(app, "convert", "Convert datasets between COCO, YOLO and Pascal VOC")),
+      declare_inspect(app),
+      declare_bench(app),
+      declare_doctor(app)};
+  check_commands(app, argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {  // --help or --version
     app.exit(e, std::cout, std::cerr);
     return std::nullopt;
   } catch (const CLI::ParseError& e) {
-    const auto chosen = app.get_subcommands();
-    const std::string command = chosen.empty() ? "" : " " + chosen.front()->get_name();
-    throw usage_error(e.what(), "see `detforge" + command + " --help`");
+    const std::string command = chosen_command(app).name;
+    throw usage_error(e.what(),
+                      "see `detforge " + command + (command.empty() ? "" : " ") + "--help`");
   }
-  const CLI::App* chosen = app.get_subcommands().front();
+  const Chosen chosen = chosen_command(app);
   for (const Declaration& declaration : declarations) {
-    if (declaration.app == chosen) {
-      const auto words = chosen->remaining();
-      refuse_unknown_options(chosen->get_name(), words);
+    if (declaration.app == chosen.app) {
+      const auto words = chosen.app->remaining();
+      refuse_unknown_options(chosen.name, words);
       return declaration.finish(words);
     }
   }

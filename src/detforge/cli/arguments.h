@@ -66,6 +66,23 @@ struct MakeShapesArguments {
   bool rle = false;
 };
 
+struct ConvertDatasetArguments {
+  std::string from, to;  ///< coco, yolo or voc
+  std::string source;    ///< as load_coco(), load_yolo() and load_voc() take it
+  std::string output;
+  std::string images;                ///< folder of the source's images; empty: as the source says
+  std::vector<std::string> classes;  ///< names, or one file of names
+  std::string split;                 ///< name of the image set that is written; empty: the source's
+  bool copy_images = false, link_images = false;
+  bool masks = false;
+  bool integer_boxes = false;
+  bool zero_based = false;            ///< VOC files to be read count pixels from 0
+  bool use_difficult = false;         ///< VOC's difficult objects are ordinary ones
+  std::vector<std::string> policies;  ///< PROBLEM=ACTION
+  std::string report;                 ///< file for the data checks as JSON; empty = none
+  bool force = false;
+};
+
 struct InspectArguments {
   std::string config;
   std::vector<std::string> overrides;
@@ -94,6 +111,7 @@ using Command = std::variant<TrainArguments,
                              PredictArguments,
                              ConfigArguments,
                              MakeShapesArguments,
+                             ConvertDatasetArguments,
                              InspectArguments,
                              BenchArguments,
                              DoctorArguments>;

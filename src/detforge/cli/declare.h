@@ -28,6 +28,9 @@ struct CommandText {
 
 CLI::App* add_command(CLI::App& parent, const std::string& name, const CommandText& text);
 
+/// A command that only has commands below it: `detforge convert dataset`.
+CLI::App* add_group(CLI::App& parent, const std::string& name, const std::string& description);
+
 /// --cfg-options KEY=VALUE, which may be repeated.
 void add_cfg_options(CLI::App& app, std::vector<std::string>& out);
 void add_threads(CLI::App& app, int& out);
@@ -43,6 +46,7 @@ Declaration declare_eval(CLI::App& parent);
 Declaration declare_predict(CLI::App& parent);
 Declaration declare_config(CLI::App& parent);
 Declaration declare_make_shapes(CLI::App& parent);
+Declaration declare_convert_dataset(CLI::App& parent);
 Declaration declare_inspect(CLI::App& parent);
 Declaration declare_bench(CLI::App& parent);
 Declaration declare_doctor(CLI::App& parent);

@@ -20,6 +20,9 @@ struct Run {
   int operator()(const PredictArguments& arguments) const { return run_predict(arguments); }
   int operator()(const ConfigArguments& arguments) const { return run_config(arguments); }
   int operator()(const MakeShapesArguments& arguments) const { return run_make_shapes(arguments); }
+  int operator()(const ConvertDatasetArguments& arguments) const {
+    return run_convert_dataset(arguments);
+  }
   int operator()(const InspectArguments& arguments) const { return run_inspect(arguments); }
   int operator()(const BenchArguments& arguments) const { return run_bench(arguments); }
   int operator()(const DoctorArguments& arguments) const { return run_doctor(arguments); }

@@ -35,6 +35,9 @@ struct RunHere {
   char** argv;
   int operator()(const ConfigArguments& arguments) const { return run_config(arguments); }
   int operator()(const MakeShapesArguments& arguments) const { return run_make_shapes(arguments); }
+  int operator()(const ConvertDatasetArguments& arguments) const {
+    return run_convert_dataset(arguments);
+  }
   template <typename Other>
   int operator()(const Other&) const {
     return exec_engine(argv);

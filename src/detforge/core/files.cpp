@@ -1,5 +1,6 @@
 #include "detforge/core/files.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -55,6 +56,42 @@ void make_folder(const std::filesystem::path& folder) {
     fail("make the folder", folder, error.value());
   }
 }
+
+void sync_file_system(const std::filesystem::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) {
+    fail("open", folder, errno);
+  }
+  const int result = ::syncfs(descriptor);
+  const int error_number = errno;
+  ::close(descriptor);
+  if (result != 0) {
+    fail("sync the disk of", folder, error_number);
+  }
+}
+
+/// Everything below the folder but folders, relative to it, sorted.
+std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> names;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.is_symlink() || !entry.is_directory()) {
+      names.push_back(entry.path().lexically_relative(folder));
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+struct RemovedAtEnd {
+  const std::filesystem::path& folder;
+  explicit RemovedAtEnd(const std::filesystem::path& path) : folder(path) {}
+  ~RemovedAtEnd() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+  }
+  RemovedAtEnd(const RemovedAtEnd&) = delete;
+  RemovedAtEnd& operator=(const RemovedAtEnd&) = delete;
+};
 
 void write_all(const std::filesystem::path& path, std::string_view content) {
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -122,6 +159,40 @@ void write_atomic(const std::filesystem::path& path,
     throw;
   }
   sync_path(folder, O_RDONLY | O_DIRECTORY);
+}
+
+void write_plain(const std::filesystem::path& path, std::string_view content) {
+  make_folder(folder_of(path));
+  write_all(path, content);
+}
+
+std::size_t write_folder(const std::filesystem::path& folder,
+                         bool replace,
+                         const std::function<void(const std::filesystem::path&)>& fill) {
+  // In the folder, not beside it: a rename cannot cross a mount point.
+  const std::filesystem::path temporary =
+      folder / (std::string(kTemporaryMark) + std::to_string(::getpid()));
+  const RemovedAtEnd guard{temporary};
+  make_folder(temporary);
+  fill(temporary);
+  sync_file_system(temporary);
+  const std::vector<std::filesystem::path> names = files_below(temporary);
+  for (const std::filesystem::path& name : names) {
+    if (!replace && std::filesystem::symlink_status(folder / name).type() !=
+                        std::filesystem::file_type::not_found) {
+      throw Error("the file is there already",
+                  "choose another output folder, or replace what is there (--force)")
+          .add_where((folder / name).string());
+    }
+  }
+  for (const std::filesystem::path& name : names) {
+    make_folder((folder / name).parent_path());
+    if (::rename((temporary / name).c_str(), (folder / name).c_str()) != 0) {
+      fail("rename the finished file to", folder / name, errno);
+    }
+  }
+  sync_file_system(folder);
+  return names.size();
 }
 
 void append_line(const std::filesystem::path& path, std::string_view line) {

@@ -23,6 +23,18 @@ void write_atomic(const std::filesystem::path& path, std::string_view content);
 void write_atomic(const std::filesystem::path& path,
                   const std::function<void(const std::filesystem::path& temporary)>& write);
 
+/// Writes a file without syncing it: only below the temporary folder of write_folder().
+void write_plain(const std::filesystem::path& path, std::string_view content);
+
+/// Adds many files to `folder`, each of which appears completely or not at all: `fill(temporary)`
+/// puts them below a temporary folder in it, all are synced at once (one by one that takes
+/// minutes for a dataset), then each is renamed to its place. Links are moved as links. Returns how
+/// many. A file that is there already is an Error unless `replace`, before anything is moved; if
+/// `fill` throws, nothing is moved.
+std::size_t write_folder(const std::filesystem::path& folder,
+                         bool replace,
+                         const std::function<void(const std::filesystem::path& temporary)>& fill);
+
 /// Appends one line and flushes it to the system (not fsync): for metrics.jsonl. A torn last line
 /// can only be left by a crash of the machine; readers must skip it.
 void append_line(const std::filesystem::path& path, std::string_view line);

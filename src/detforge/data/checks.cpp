@@ -70,7 +70,8 @@ std::string CheckReport::dropped_sentence() const {
   }
   std::vector<std::string> parts;
   for (const CheckRule& rule : check_rules()) {
-    if (rule.subject == CheckSubject::kAnnotation && count(rule.kind) > 0 && policy_.action(rule.kind) == CheckAction::kDrop) {
+    if (rule.subject == CheckSubject::kAnnotation && count(rule.kind) > 0 &&
+        policy_.action(rule.kind) == CheckAction::kDrop) {
       parts.push_back(fmt::format("{} {}", count(rule.kind), rule.name));
     }
   }

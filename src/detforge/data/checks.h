@@ -71,8 +71,8 @@ enum class CheckKind : std::uint8_t {
 inline constexpr std::size_t kCheckKinds = static_cast<std::size_t>(CheckKind::kCount);
 
 /// What is done about a problem. kFix: repaired, or kept where there is nothing to repair, as the
-/// table in check_rules.cpp says. kDrop: the image or annotation is left out of training. kError: the
-/// file is refused.
+/// table in check_rules.cpp says. kDrop: the image or annotation is left out of training. kError:
+/// the file is refused.
 enum class CheckAction : std::uint8_t { kFix, kDrop, kError };
 
 /// The name by which users and reports know the problem: "box_zero_size".

@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "detforge/core/error.h"
 #include "detforge/data/image_io.h"
 
 namespace detforge {
@@ -21,28 +20,29 @@ std::string box_text(const CocoAnnotation& a) {
 
 /// Reads the sizes that the JSON lacks from the image files.
 void fill_sizes(CocoTables& tables, const CocoLoadOptions& options, CheckReport& report) {
-  const ImageReadOptions read{.apply_orientation = options.apply_orientation};
+  std::vector<std::size_t> unknown;
+  std::vector<std::string> paths;
   for (std::size_t i = 0; i < tables.images.size(); ++i) {
-    CocoImage& image = tables.images[i];
-    if (image.size.height > 0 && image.size.width > 0) {
-      continue;
+    const CocoImage& image = tables.images[i];
+    if (image.size.height <= 0 || image.size.width <= 0) {
+      unknown.push_back(i);
+      paths.push_back(
+          (std::filesystem::path(options.image_root) / tables.file_name(image)).string());
     }
-    const std::string name(tables.file_name(image));
-    std::string problem = "no image folder to read it from";
-    image.size = {};
-    if (!options.image_root.empty() && !name.empty()) {
-      try {
-        image.size =
-            probe_image((std::filesystem::path(options.image_root) / name).string(), read).size;
-        problem.clear();
-      } catch (const Error& error) {
-        problem = error.message();
-      }
-    }
+  }
+  std::vector<ImageProbe> probes(unknown.size(), {{}, "no image folder to read it from"});
+  if (!options.image_root.empty()) {
+    probes = probe_images(paths, {.apply_orientation = options.apply_orientation});
+  }
+  for (std::size_t k = 0; k < unknown.size(); ++k) {
+    CocoImage& image = tables.images[unknown[k]];
+    image.size = probes[k].info.size;
     report.add(CheckKind::kMissingImageSize, [&] {
-      return CheckExample{.index = static_cast<std::int64_t>(i),
-                          .id = image.id,
-                          .detail = problem.empty() ? name : name + ": " + problem};
+      const std::string name(tables.file_name(image));
+      return CheckExample{
+          .index = static_cast<std::int64_t>(unknown[k]),
+          .id = image.id,
+          .detail = probes[k].problem.empty() ? name : name + ": " + probes[k].problem};
     });
   }
 }

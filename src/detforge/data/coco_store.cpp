@@ -1,6 +1,7 @@
 #include "detforge/data/coco_store.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "detforge/data/coco_checks.h"
@@ -13,6 +14,10 @@ const CocoImage* CocoStore::find_image(std::int64_t id) const {
       std::lower_bound(tables_.images.begin(), tables_.images.end(), id,
                        [](const CocoImage& image, std::int64_t x) { return image.id < x; });
   return at != tables_.images.end() && at->id == id ? &*at : nullptr;
+}
+
+std::string CocoStore::image_path(const CocoImage& image) const {
+  return (std::filesystem::path(tables_.image_root) / file_name(image)).string();
 }
 
 Segmentation CocoStore::segmentation(const CocoAnnotation& annotation) const {
@@ -60,6 +65,7 @@ std::shared_ptr<const CocoStore> load_coco(const std::string& path,
                                            CheckReport& report) {
   report.set_file(path);
   CocoTables tables = read_coco_json(path, options.keep_segmentation, report);
+  tables.image_root = options.image_root;
   check_coco(tables, options, report);
   report.refuse();
   return std::make_shared<const CocoStore>(std::move(tables));

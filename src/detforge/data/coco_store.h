@@ -61,6 +61,7 @@ struct CocoTables {
   std::vector<CocoImage> images;
   std::vector<CocoAnnotation> annotations;
   std::vector<CocoCategory> categories;
+  std::string image_root;             ///< the folder that file names are relative to
   std::string names;                  ///< file names, end to end
   std::vector<Span> parts;            ///< polygons: ranges of coordinates
   std::vector<double> coordinates;    ///< x0 y0 x1 y1 ...
@@ -72,9 +73,9 @@ struct CocoTables {
   }
 };
 
-/// A checked COCO instances file, immutable: safe to read from any number of threads. Images and
-/// categories are sorted by id (Detectron2's order); the annotations of an image follow each other
-/// in file order.
+/// A checked annotation file (COCO, or another format brought into COCO's tables), immutable: safe
+/// to read from any number of threads. Images and categories are sorted by id (Detectron2's order);
+/// the annotations of an image follow each other in file order.
 class CocoStore {
  public:
   /// Takes tables that check_coco() has passed.
@@ -89,6 +90,10 @@ class CocoStore {
                                  static_cast<std::size_t>(image.annotation_count));
   }
   std::string_view file_name(const CocoImage& image) const { return tables_.file_name(image); }
+  /// The folder that file names are relative to; may be empty.
+  const std::string& image_root() const { return tables_.image_root; }
+  /// The file name with that folder.
+  std::string image_path(const CocoImage& image) const;
   /// The image with this id, or nullptr.
   const CocoImage* find_image(std::int64_t id) const;
   /// A copy of the annotation's mask: polygons, or RLE, or neither.
@@ -100,13 +105,25 @@ class CocoStore {
   CocoTables tables_;
 };
 
+/// How the files of a Pascal VOC dataset are understood.
+struct VocOptions {
+  bool ignore_difficult = true;  ///< `difficult` objects are crowds: neither trained on nor counted
+                                 ///< as missed; false: ordinary objects
+  bool one_based = true;  ///< VOC's pixels, from 1 and inclusive: x1 - 1, y1 - 1, x2, y2; false:
+                          ///< corners as they are, which is what many other tools write
+};
+
 struct CocoLoadOptions {
-  std::string image_root =
-      {};  ///< folder of the images; used only to read sizes that the JSON lacks
+  std::string image_root = {};  ///< folder of the images. COCO: only to read sizes that the JSON
+                                ///< lacks; YOLO, VOC: where images are looked for first
   bool keep_segmentation =
       true;  ///< false: masks are checked and give missing areas, but are not kept
   bool apply_orientation =
       true;  ///< for sizes read from image files: ImageReadOptions::apply_orientation
+  std::string split = "train";  ///< YOLO, VOC: the image set, where the source does not name it
+  std::vector<std::string> class_names = {};  ///< YOLO: names by class number, where the source has
+                                              ///< none; VOC: these come first, in this order
+  VocOptions voc = {};
 };
 
 /// Reads and checks a COCO instances file. Every problem is counted in `report` (whose policy says

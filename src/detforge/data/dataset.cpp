@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <numeric>
 #include <utility>
 
@@ -55,11 +54,14 @@ CocoDataset::CocoDataset(CocoDatasetOptions options) : options_(std::move(option
 void CocoDataset::load_files() {
   for (const CocoFiles& files : options_.files) {
     CheckReport& report = reports_.emplace_back(options_.policy);
-    stores_.push_back(load_coco(files.json,
-                                {.image_root = files.image_root,
-                                 .keep_segmentation = options_.keep_segmentation,
-                                 .apply_orientation = options_.read.apply_orientation},
-                                report));
+    stores_.push_back(load_annotations(files.format, files.json,
+                                       {.image_root = files.image_root,
+                                        .keep_segmentation = options_.keep_segmentation,
+                                        .apply_orientation = options_.read.apply_orientation,
+                                        .split = files.split,
+                                        .class_names = options_.classes,
+                                        .voc = options_.voc},
+                                       report));
   }
 }
 
@@ -249,9 +251,7 @@ std::string_view CocoDataset::file_name(std::int64_t index) const {
 }
 
 std::string CocoDataset::path(std::int64_t index) const {
-  const std::string_view name = file_name(index);
-  const std::size_t file = items_[static_cast<std::size_t>(index)].file;
-  return (std::filesystem::path(options_.files[file].image_root) / name).string();
+  return stores_[items_[static_cast<std::size_t>(index)].file]->image_path(image(index));
 }
 
 std::vector<bool> CocoDataset::is_wide() const {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "detforge/data/annotations.h"
 #include "detforge/data/checks.h"
 #include "detforge/data/coco_store.h"
 #include "detforge/data/image_io.h"
@@ -16,10 +17,13 @@
 
 namespace detforge {
 
-/// An annotation file and the folder that its file names are relative to.
+/// Annotations and the folder of their images.
 struct CocoFiles {
-  std::string json;
-  std::string image_root;
+  std::string json;        ///< the annotation file, or the source of another format (annotations.h)
+  std::string image_root;  ///< that file names are relative to; may be empty for YOLO and VOC,
+                           ///< whose sources say where the images are
+  AnnotationFormat format = AnnotationFormat::kCoco;
+  std::string split = "train";  ///< YOLO, VOC: the image set, where the source does not name it
 };
 
 struct CocoDatasetOptions {
@@ -32,7 +36,8 @@ struct CocoDatasetOptions {
       0;  ///< with filter_empty: share of those images that stays, evenly spread
   std::int64_t min_side = 0;  ///< leave out images with a shorter side below this (mmdetection: 32)
   bool keep_segmentation = false;  ///< masks in the samples
-  CheckPolicy policy = {};         ///< what is done about each kind of bad annotation
+  VocOptions voc = {};
+  CheckPolicy policy = {};  ///< what is done about each kind of bad annotation
   enum class BadImage {
     kStop,
     kSkip
@@ -41,11 +46,11 @@ struct CocoDatasetOptions {
   ImageReadOptions read = {};
 };
 
-/// The images of COCO files with their objects. Immutable but for the count of bad images; get()
-/// and read() may be called from any thread. Images come in the order of their ids, as in
-/// Detectron2. Constructing it loads and checks the files and logs each report and the class table.
-/// Classes are matched by name; labels are 0..K-1 inside, category ids are only used to write
-/// results.
+/// The images of annotation files (COCO, YOLO, Pascal VOC) with their objects. Immutable but for
+/// the count of bad images; get() and read() may be called from any thread. Images come in the
+/// order of their ids, as in Detectron2. Constructing it loads and checks the files and logs each
+/// report and the class table. Classes are matched by name; labels are 0..K-1 inside, category ids
+/// are only used to write results.
 class CocoDataset {
  public:
   /// Throws Error for files that cannot be read or are refused by the policy, for class lists that

@@ -211,6 +211,15 @@ ImageFormat detect_format(std::string_view bytes) {
   return ImageFormat::kUnsupported;
 }
 
+ImageFormat require_format(std::string_view bytes) {
+  const ImageFormat format = detect_format(bytes);
+  DETFORGE_CHECK(
+      format != ImageFormat::kUnsupported,
+      "not an image that can be read: found " + describe_content(bytes),
+      "use JPEG, PNG, WebP, BMP, TIFF or PNM; fetch the file again or remove it from the dataset");
+  return format;
+}
+
 std::string describe_content(std::string_view bytes) {
   std::string head(bytes.substr(0, 512));
   std::transform(head.begin(), head.end(), head.begin(),

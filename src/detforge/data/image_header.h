@@ -13,6 +13,9 @@ enum class ImageFormat { kJpeg, kPng, kWebp, kBmp, kTiff, kPnm, kUnsupported };
 /// By magic bytes alone.
 ImageFormat detect_format(std::string_view bytes);
 
+/// As above; throws Error saying what was found instead if it is no image that can be read.
+ImageFormat require_format(std::string_view bytes);
+
 /// For messages: what data that is none of our formats seems to be ("an HTML page", "a GIF image",
 /// "only zero bytes").
 std::string describe_content(std::string_view bytes);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "detforge/structures/image.h"
 
@@ -45,5 +46,15 @@ Image decode_image(std::string_view bytes,
 /// for files whose header cannot be read; damage behind the header is not noticed. max_pixels is
 /// not applied.
 ImageInfo probe_image(const std::string& path, const ImageReadOptions& options = {});
+
+/// A header, or why it could not be read.
+struct ImageProbe {
+  ImageInfo info;
+  std::string problem;  ///< empty if `info` is there
+};
+
+/// probe_image() of many files, several at a time; one result per path, in order.
+std::vector<ImageProbe> probe_images(const std::vector<std::string>& paths,
+                                     const ImageReadOptions& options = {});
 
 }  // namespace detforge
