@@ -12,7 +12,8 @@ namespace {
 
 using test::expect_close;
 
-constexpr std::array kAllNorms{NormType::kNone, NormType::kFrozenBn, NormType::kBn, NormType::kGn};
+constexpr std::array kAllNorms{NormType::kNone, NormType::kFrozenBn, NormType::kBn,
+                               NormType::kEvalBn, NormType::kGn};
 
 ConvLayer make_layer(NormType norm, Activation activation = Activation::kRelu) {
   ConvLayer layer(ConvLayerOptions{.in_channels = 3,
@@ -102,6 +103,55 @@ TEST(ConvLayer, FoldedNormEqualsSeparateNorm) {
     EXPECT_TRUE(
         expect_close(layer->forward(input, residual), expected, {.rtol = 1e-4, .atol = 1e-5}));
   }
+}
+
+TEST(ConvLayer, EvalBnInTrainingHasTheGradientsOfASeparateNorm) {
+  ConvLayer layer = make_layer(NormType::kEvalBn, Activation::kLeakyRelu);
+  randomize_norm(layer);
+  const Tensor input = test::random_tensor({2, 3, 5, 6}, 1);
+  const Tensor weights = test::random_tensor({2, 32, 5, 6}, 2);
+  (layer->forward(input) * weights).sum().backward();
+  auto state = layer->named_parameters();
+  std::map<std::string, Tensor> grads;
+  for (auto& item : state) {
+    grads[item.key()] = item.value().grad().clone();
+    item.value().mutable_grad().reset();
+  }
+  state.update(layer->named_buffers());
+  const Tensor mean = state["norm.running_mean"].clone();
+  const Tensor conv = at::conv2d(input, state["weight"], {}, 1, 1);
+  const Tensor normed =
+      at::batch_norm(conv, state["norm.weight"], state["norm.bias"], state["norm.running_mean"],
+                     state["norm.running_var"], false, 0.1, 1e-5, false);
+  (at::leaky_relu(normed, 0.1) * weights).sum().backward();
+  EXPECT_EQ(grads.size(), 3U);
+  for (const auto& [name, grad] : grads) {
+    EXPECT_TRUE(test::expect_close_l2(grad, state[name].grad(), 1e-5)) << name;
+  }
+  EXPECT_TRUE(mean.equal(layer->named_buffers()["norm.running_mean"]));
+}
+
+TEST(ConvLayer, MmdetectionsNamesAreThoseOfConvModule) {
+  const auto names_of = [](NormType norm) {
+    ConvLayer layer(darknet_layer(
+        {.in_channels = 3, .out_channels = 4, .kernel = 3, .stride = 2, .norm = norm}));
+    EXPECT_EQ(layer->forward(torch::zeros({1, 3, 7, 8})).size(3), 4);
+    std::vector<std::string> names = layer->named_parameters().keys();
+    for (const std::string& name : layer->named_buffers().keys()) {
+      names.push_back(name);
+    }
+    return names;
+  };
+  EXPECT_EQ(names_of(NormType::kNone), (std::vector<std::string>{"conv.weight", "conv.bias"}));
+  EXPECT_EQ(names_of(NormType::kBn),
+            (std::vector<std::string>{"conv.weight", "bn.weight", "bn.bias", "bn.running_mean",
+                                      "bn.running_var"}));
+}
+
+TEST(UpsampleTwice, RepeatsEachPixelInASquare) {
+  const Tensor pixels = torch::tensor({{{{1.0F, 2.0F}}}});
+  EXPECT_TRUE(upsample_twice(pixels).equal(
+      torch::tensor({{{{1.0F, 1.0F, 2.0F, 2.0F}, {1.0F, 1.0F, 2.0F, 2.0F}}}})));
 }
 
 TEST(ConvLayer, BatchNormInTrainingUpdatesItsStatistics) {

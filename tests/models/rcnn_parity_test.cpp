@@ -49,7 +49,7 @@ class RcnnParity : public testing::TestWithParam<ParityCase> {
     model_ = test::rcnn_case_model(GetParam());
     const Npz inputs = test::read_npz(GetParam().folder / "inputs.npz");
     images_ = test::rcnn_case_images(inputs);
-    targets_ = test::rcnn_case_targets(inputs);
+    targets_ = test::case_targets(inputs);
   }
 
   Npz arrays(const std::string& file) const { return test::read_npz(GetParam().folder / file); }

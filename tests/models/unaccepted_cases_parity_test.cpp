@@ -6,6 +6,7 @@
 
 #include "support/test_data.h"
 #include "support/torch/rcnn_case.h"
+#include "support/torch/yolo_case.h"
 
 namespace detforge {
 namespace {
@@ -17,13 +18,13 @@ bool is_accepted(const nlohmann::json& description) {
   constexpr std::array kFiles{"roi_align.npz", "nms.npz",          "anchors.npz", "box2box.npz",
                               "matcher.npz",   "resize.npz",       "mapped.npz",  "solver.npz",
                               "paste.npz",     "mask_targets.npz", "rle.npz",     "dets_bbox.json",
-                              "d2_names.json"};
+                              "d2_names.json", "yolo_units.npz"};
   for (const char* file : kFiles) {
     if (description.contains("files") && description["files"].contains(file)) {
       return true;
     }
   }
-  return test::is_rcnn_case(description);
+  return test::is_rcnn_case(description) || test::is_yolo_case(description);
 }
 
 std::string test_name(const testing::TestParamInfo<ParityCase>& info) {

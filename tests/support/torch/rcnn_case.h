@@ -1,11 +1,9 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "detforge/models/rcnn/faster_rcnn.h"
-#include "support/npz.h"
-#include "support/test_data.h"
+#include "support/torch/model_case.h"
 
 namespace detforge::test {
 
@@ -21,16 +19,7 @@ FasterRcnnOptions rcnn_case_options(const nlohmann::json& description);
 /// The case's model with the case's weights (weights.npz, or the README's formula).
 std::unique_ptr<FasterRcnn> rcnn_case_model(const ParityCase& parity_case);
 
-/// inputs.npz as the network sees it: normalised with Detectron2's BGR mean, padded to multiples
-/// of 32.
+/// inputs.npz as the network sees it, with Detectron2's BGR mean.
 ImageBatch rcnn_case_images(const Npz& inputs);
-std::vector<Targets> rcnn_case_targets(const Npz& inputs);
-
-/// Every parameter and buffer of a model by its state dict name.
-std::map<std::string, Tensor> state_of(const torch::nn::Module& model);
-
-/// The values that the formula of shared/parity/README.md gives the state dict entry `name`.
-Tensor formula_values(
-    const std::string& name, std::uint64_t seed, double low, double high, at::IntArrayRef shape);
 
 }  // namespace detforge::test
