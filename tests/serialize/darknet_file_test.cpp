@@ -31,7 +31,10 @@ TEST(DarknetFile, BothHeadersAreRead) {
     EXPECT_EQ(file.seen, seen);
     EXPECT_TRUE(file.values.equal(torch::tensor({1.5F, -2.0F})));
   }
-  EXPECT_EQ(read_darknet_file(bytes_of(1, 0, 0, std::int64_t{3})).seen, 3);  // 1.0 is above 0.2
+  // 1.0 is above 0.2.
+  const DarknetFile later = read_darknet_file(bytes_of(1, 0, 0, std::int64_t{3}, 4.0F));
+  EXPECT_EQ(later.seen, 3);
+  EXPECT_TRUE(later.values.equal(torch::tensor({4.0F})));
 }
 
 TEST(DarknetFile, IsWrittenAsItWasRead) {
