@@ -96,6 +96,27 @@ TEST(LoadWeights, EveryPlaceOfTheStateDict) {
   expect_all_loaded(Value::dict().set("state_dict", small_state(3, "module.")));
 }
 
+TEST(LoadWeights, CheckpointsOfAveragedWeightsGiveTheAverage) {
+  const Value state = small_state(3);
+  Value average = Value::dict();
+  for (const Value::Entry& entry : *state.entries()) {
+    average.set(*entry.key.get_if<std::string>(), *entry.value.get_if<Tensor>() * 10);
+  }
+  const Value checkpoint =
+      Value::dict().set("model", small_state(3)).set("ema", average).set("ema_updates", 5);
+  Named model = small_model(3);
+  const LoadReport report = load_weights(model, checkpoint, "test", {});
+  EXPECT_TRUE(report.averaged);
+  EXPECT_NE(report.table().find("averaged weights (ema)"), std::string::npos);
+  EXPECT_TRUE(
+      model.at("backbone.bottom_up.stem.conv1.weight").equal(torch::full({4, 3, 2, 2}, 10.0F)));
+
+  // An `ema` of another program's making, whatever it is, does not count.
+  const Value other = Value::dict().set("model", small_state(3)).set("ema", Value::dict());
+  expect_all_loaded(other);
+  EXPECT_FALSE(load_weights(model, other, "test", {}).averaged);
+}
+
 TEST(LoadWeights, HeadsForOtherClassesStayInitialised) {
   Named model = small_model(3);
   const LoadReport report = load_weights(model, small_state(80), "test", {});

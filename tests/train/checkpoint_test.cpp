@@ -22,8 +22,10 @@ namespace fs = std::filesystem;
 
 /// A run of the toy detector in a folder, as cli/train sets it up.
 struct ToyRun {
-  explicit ToyRun(const fs::path& folder, std::int64_t keep = 2)
-      : checkpointer({.folder = folder, .keep_periodic = keep},
+  explicit ToyRun(const fs::path& folder, std::int64_t keep = 2, bool averaged = false)
+      : ema(averaged ? std::make_unique<Ema>(detector, EmaOptions{.decay = 0.9, .tau = 5})
+                     : nullptr),
+        checkpointer({.folder = folder, .keep_periodic = keep},
                      {.class_names = {"disc", "box"},
                       .category_ids = {3, 1LL << 40},
                       .pixel_mean = {1, 2, 3},
@@ -32,12 +34,13 @@ struct ToyRun {
                       .version = "test"},
                      detector,
                      sgd,
-                     source) {}
+                     source,
+                     ema.get()) {}
 
   LoopResult train_to(std::int64_t end, TrainProgress start = {}, std::int64_t period = 1) {
     CheckpointHook hook(checkpointer, period);
-    return train({detector, sgd, schedule, source, alone}, {.max_iter = end, .start = start},
-                 {&hook});
+    return train({detector, sgd, schedule, source, alone, ema.get()},
+                 {.max_iter = end, .start = start}, {&hook});
   }
 
   test::ToyDetector detector;
@@ -45,6 +48,7 @@ struct ToyRun {
   test::ToySource source;
   SingleProcess alone;
   LrSchedule schedule{{.base_lr = 0.05, .max_iter = 40, .steps = {30}, .warmup_iters = 10}};
+  std::unique_ptr<Ema> ema;
   Checkpointer checkpointer;
 };
 
@@ -58,6 +62,25 @@ TEST(Checkpoint, FortyStepsEqualTwentyAndResumedTwentyToTheByte) {
   EXPECT_EQ(*progress, (TrainProgress{.iteration = 20, .images_seen = 40}));
   resumed.train_to(40, *progress);
   EXPECT_EQ(files::read(straight / "last.pth"), files::read(broken / "last.pth"));
+}
+
+TEST(Checkpoint, ResumedAveragingEqualsTheStraightRunToTheByte) {
+  const test::TemporaryFolder straight, broken;
+  ToyRun(straight.path(), 2, true).train_to(40);
+  ToyRun(broken.path(), 2, true).train_to(20);
+  ToyRun resumed(broken.path(), 2, true);
+  resumed.train_to(40, *resumed.checkpointer.resume());
+  EXPECT_EQ(resumed.ema->updates(), 40);
+  EXPECT_EQ(files::read(straight / "last.pth"), files::read(broken / "last.pth"));
+}
+
+TEST(Checkpoint, AveragingThatBeginsAtAResumeStartsFromTheSavedWeights) {
+  const test::TemporaryFolder folder;
+  ToyRun(folder.path()).train_to(3);
+  ToyRun resumed(folder.path(), 2, true);
+  resumed.checkpointer.resume();
+  EXPECT_EQ(resumed.ema->updates(), 0);
+  EXPECT_TRUE(torch::equal(resumed.ema->state()[0].second, resumed.detector.weight));
 }
 
 TEST(Checkpoint, SavingTheSameStateGivesTheSameBytes) {
@@ -214,7 +237,7 @@ TEST(Checkpoint, FailedSaveIsRetriedWhileTheRunGoesOnAndAnErrorAtItsEnd) {
 
 TEST(Checkpoint, PythonReadsEverything) {
   const test::TemporaryFolder folder;
-  ToyRun run(folder.path());
+  ToyRun run(folder.path(), 2, true);
   run.train_to(3);
   const std::string script =
       "import json, sys\n"
@@ -224,10 +247,11 @@ TEST(Checkpoint, PythonReadsEverything) {
       "  sys.exit(3)\n"
       "c = torch.load(sys.argv[1])\n"
       "out = {k: c[k] for k in ('iteration', 'images_seen', 'sampler', 'class_names', "
-      "'category_ids', 'pixel_format',"
+      "'category_ids', 'pixel_format', 'ema_updates',"
       " 'config', 'version', 'pixel_mean', 'scheduler')}\n"
       "out['weight'] = c['model']['weight'].double().sum().item()\n"
       "out['momentum'] = c['optimizer']['momentum']['weight'].double().sum().item()\n"
+      "out['averaged'] = c['ema']['weight'].double().sum().item()\n"
       "out['passes'] = c['model']['passes'].item()\n"
       "json.dump(out, open(sys.argv[2], 'w'))\n";
   files::write_atomic(folder / "read.py", script);
@@ -251,6 +275,9 @@ TEST(Checkpoint, PythonReadsEverything) {
     return tensor.detach().to(torch::kDouble).sum().item<double>();
   };
   EXPECT_NEAR(seen["weight"], sum(run.detector.weight), 1e-12);
+  EXPECT_EQ(seen["ema_updates"], 3);
+  EXPECT_NEAR(seen["averaged"], sum(run.ema->state()[0].second), 1e-12);
+  EXPECT_NE(seen["averaged"], seen["weight"]);
   EXPECT_NEAR(seen["momentum"], sum(run.sgd.state()[0].second), 1e-12);
 }
 

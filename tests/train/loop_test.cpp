@@ -147,6 +147,49 @@ TEST_F(LoopTest, EvaluatesPeriodicallyAndAtTheEndInEvalModeAndKeepsTheBest) {
   EXPECT_NE(files::read(folder / "metrics.jsonl").find("\"bbox/AP\":12.5"), std::string::npos);
 }
 
+TEST_F(LoopTest, EvaluatesTheAverageAndTrainsOnWithTheWeights) {
+  test::ToyDetector plain;  // trained without an average
+  Sgd plain_sgd{plain, {}};
+  test::ToySource plain_source;
+  train({plain, plain_sgd, schedule, plain_source, alone}, {.max_iter = 4}, {});
+
+  Ema ema(detector, {.decay = 0.5, .tau = 0});
+  Checkpointer averaging({.folder = folder / "checkpoints"}, {}, detector, sgd, source, &ema);
+  TrainingLog log({.folder = folder.path(), .max_iter = 4, .tensorboard = false});
+  std::vector<Tensor> evaluated;
+  EvaluationHook evaluation(
+      [&](std::int64_t iteration) -> EvaluationResult {
+        evaluated.push_back(detector.weight.detach().clone());
+        if (iteration == 2) {
+          throw Error("no space left", "free some");
+        }
+        return {.metric = 0.5};
+      },
+      2, detector, averaging, log, &ema);
+  TrainParts averaged = parts();
+  averaged.ema = &ema;
+  train(averaged, {.max_iter = 4}, {&evaluation});
+  EXPECT_TRUE(torch::equal(detector.weight, plain.weight));
+  EXPECT_FALSE(torch::equal(evaluated[1], plain.weight));
+  const Value best = read_checkpoint(folder / "checkpoints" / "best.pth");
+  EXPECT_TRUE(torch::equal(best.item("best")["model"]["weight"].tensor(), plain.weight));
+  EXPECT_TRUE(torch::equal(best.item("best")["ema"]["weight"].tensor(), evaluated[1]));
+}
+
+TEST_F(LoopTest, SkippedStepsDoNotEnterTheAverage) {
+  Ema ema(detector, {});
+  test::CallHook poison([&](const StepReport& report) {
+    torch::NoGradGuard no_grad;
+    detector.weight[0][0][0][0] =
+        report.iteration == 1 ? std::numeric_limits<float>::quiet_NaN() : 0.0f;
+  });
+  TrainParts averaged = parts();
+  averaged.ema = &ema;
+  train(averaged, {.max_iter = 5}, {&poison});
+  EXPECT_EQ(ema.updates(), 4);
+  EXPECT_EQ(first_nonfinite(ema.state()), "");
+}
+
 TEST_F(LoopTest, UndefinedMetricMakesNoBestCheckpoint) {
   TrainingLog log({.folder = folder.path(), .max_iter = 1, .tensorboard = false});
   EvaluationHook evaluation([](std::int64_t) { return EvaluationResult{}; }, 1, detector,

@@ -87,7 +87,8 @@ LoadedModel load_model(const ModelSource& source) {
   DETFORGE_CHECK(report.reinitialised.empty() && report.missing.empty(),
                  fmt::format("the weights do not fill the model\n{}", report.table()),
                  "use the config that these weights were trained with");
-  log::info("weights from {}: {} tensors", weights, report.loaded.size());
+  log::info("weights from {}: {} tensors{}", weights, report.loaded.size(),
+            report.averaged ? ", averaged over steps (ema)" : "");
   model.class_names = report.class_names;
   model.detector->eval();
   return model;

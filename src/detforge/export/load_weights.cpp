@@ -86,6 +86,7 @@ class Plan {
     report.ignored = source_.ignored;
     report.preprocessing = source_.preprocessing;
     report.class_names = source_.class_names;
+    report.averaged = source_.averaged;
     std::set<std::string> used;
     for (const ModelTensor& tensor : model_) {
       if (place(tensor, report)) {
@@ -188,7 +189,8 @@ void check(const LoadReport& report, const LoadOptions& options) {
 
 std::string LoadReport::table() const {
   std::string text =
-      fmt::format("names: {}, backbone {:.1f} % loaded\n", layout, 100 * backbone_fraction);
+      fmt::format("names: {}{}, backbone {:.1f} % loaded\n", layout,
+                  averaged ? ", averaged weights (ema)" : "", 100 * backbone_fraction);
   text += fmt::format(
       "{:>8} loaded\n{:>8} re-initialised\n{:>8} missing\n{:>8} unexpected\n{:>8} ignored\n",
       loaded.size(), reinitialised.size(), missing.size(), unexpected.size(), ignored.size());

@@ -35,6 +35,7 @@ struct LoadReport {
   double backbone_fraction = 1.0;        ///< of the backbone's tensors; 1 if the model has none
   Preprocessing preprocessing;           ///< to be compared with the run's own
   std::vector<std::string> class_names;  ///< if the file says them
+  bool averaged = false;  ///< the file is a checkpoint with both, and its `ema` was taken
 
   /// One short table with a row for each of loaded / re-initialised / missing / unexpected /
   /// ignored, and the names below it, at most 12 of each.
@@ -42,7 +43,8 @@ struct LoadReport {
 };
 
 /// Copies weights from a file (see read_torch_file() for the formats) into a model's parameters and
-/// buffers by name, converting the dtype. Understands {"model": ...} (Detectron2, own checkpoints),
+/// buffers by name, converting the dtype. Understands {"model": ...} (Detectron2, own checkpoints,
+/// of which the averaged weights `ema` are taken where they are there),
 /// {"state_dict": ...} (mmdetection, Lightning), {"blobs": ...} (Caffe2), a plain state dict, names
 /// with "module." in front, the layouts of name_maps.h, and Darknet's .weights for the models of
 /// darknet_order() (the first convolutions alone, as in darknet53.conv.74, too). Tensors of another

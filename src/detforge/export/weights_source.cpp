@@ -7,7 +7,15 @@
 namespace detforge {
 namespace {
 
+/// Own checkpoints of averaged weights: what training goes on from is not what was evaluated.
+bool has_average(const Value& content) {
+  return content.find("ema") != nullptr && content.find("ema_updates") != nullptr;
+}
+
 const Value& state_dict_of(const Value& content) {
+  if (has_average(content)) {
+    return *content.find("ema");
+  }
   for (const char* key : {"model", "state_dict", "blobs"}) {
     const Value* inner = content.find(key);
     if (inner != nullptr && inner->entries() != nullptr) {
@@ -159,6 +167,7 @@ WeightsSource interpret_weights(const Value& content, const std::vector<std::str
   }
   source.preprocessing = find_preprocessing(content, state_dict, source.layout);
   source.class_names = find_class_names(content);
+  source.averaged = has_average(content);
   return source;
 }
 

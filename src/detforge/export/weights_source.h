@@ -22,6 +22,7 @@ struct WeightsSource {
   std::vector<std::string> ignored;  ///< file names that mean nothing here
   Preprocessing preprocessing;
   std::vector<std::string> class_names;
+  bool averaged = false;  ///< see LoadReport
 };
 
 /// Whether a tensor of this name holds nothing to be learnt: counters of BatchNorm, stored anchors

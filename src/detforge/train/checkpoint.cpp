@@ -62,12 +62,14 @@ Checkpointer::Checkpointer(CheckpointerOptions options,
                            CheckpointContext context,
                            Detector& detector,
                            Sgd& optimizer,
-                           BatchSource& source)
+                           BatchSource& source,
+                           Ema* ema)
     : options_(std::move(options)),
       context_(std::move(context)),
       detector_(detector),
       optimizer_(optimizer),
-      source_(source) {
+      source_(source),
+      ema_(ema) {
   files::remove_stale_temporaries(options_.folder);
   for (const Found& found : list()) {
     newest_iteration_ = std::max(newest_iteration_, found.iteration.value_or(-1));
@@ -78,9 +80,20 @@ Checkpointer::Checkpointer(CheckpointerOptions options,
   warn_if_disk_is_small();
 }
 
+std::vector<NamedTensors> Checkpointer::saved_tensors() const {
+  std::vector<NamedTensors> all{model_state(detector_), optimizer_.state()};
+  if (ema_ != nullptr) {
+    all.push_back(ema_->state());
+  }
+  return all;
+}
+
 void Checkpointer::warn_if_disk_is_small() const {
   // last, best, the periodic ones, and a temporary; those that exist already are not subtracted.
-  const std::int64_t one = total_bytes(model_state(detector_)) + total_bytes(optimizer_.state());
+  std::int64_t one = 0;
+  for (const NamedTensors& tensors : saved_tensors()) {
+    one += total_bytes(tensors);
+  }
   const std::int64_t wanted = one * (3 + options_.keep_periodic);
   fs::path folder = options_.folder;
   while (!fs::exists(folder) && folder.has_relative_path()) {
@@ -115,9 +128,11 @@ std::vector<Checkpointer::Found> Checkpointer::list() const {
 }
 
 Value Checkpointer::content(const TrainProgress& progress) const {
-  return Value::dict()
-      .set("model", model_state_value(detector_))
-      .set("optimizer", Value::dict().set("momentum", to_value(optimizer_.state())))
+  Value content = Value::dict().set("model", model_state_value(detector_));
+  if (ema_ != nullptr) {
+    content.set("ema", to_value(ema_->state())).set("ema_updates", ema_->updates());
+  }
+  return content.set("optimizer", Value::dict().set("momentum", to_value(optimizer_.state())))
       .set("iteration", progress.iteration)
       .set("images_seen", progress.images_seen)
       .set("sampler", source_.state())
@@ -137,7 +152,7 @@ void Checkpointer::check_savable(const TrainProgress& progress) const {
                  fmt::format("a checkpoint of a later step is there ({} of {} steps)",
                              newest_iteration_, progress.iteration),
                  "continue that run with --resume, or choose another output folder");
-  for (const NamedTensors& tensors : {model_state(detector_), optimizer_.state()}) {
+  for (const NamedTensors& tensors : saved_tensors()) {
     const std::string name = first_nonfinite(tensors);
     DETFORGE_CHECK(name.empty(), "not saved: " + name + " is not finite",
                    "the last checkpoint is finite: resume from it with a lower SOLVER.BASE_LR");
@@ -221,6 +236,7 @@ TrainProgress Checkpointer::restore(const Item& checkpoint) {
   try {
     load_model_state(detector_, checkpoint["model"]);
     optimizer_.load_state(to_named_tensors(checkpoint["optimizer"]["momentum"]));
+    restore_average(checkpoint);
     source_.restore(checkpoint["sampler"].string());
     const std::int64_t threads = checkpoint["threads"].integer();
     if (threads != at::get_num_threads()) {
@@ -234,6 +250,20 @@ TrainProgress Checkpointer::restore(const Item& checkpoint) {
   } catch (Error& error) {
     error.add_where(checkpoint.path());
     throw;
+  }
+}
+
+void Checkpointer::restore_average(const Item& checkpoint) {
+  if (ema_ == nullptr) {
+    return;
+  }
+  const auto saved = checkpoint.find("ema");
+  if (saved) {
+    ema_->load_state(to_named_tensors(*saved), checkpoint["ema_updates"].integer());
+  } else {
+    log::warn("{}: the saved run did not average its weights: the average begins now",
+              checkpoint.path());
+    ema_->restart();
   }
 }
 

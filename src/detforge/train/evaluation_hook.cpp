@@ -12,12 +12,22 @@ EvaluationHook::EvaluationHook(Evaluate evaluate,
                                std::int64_t period,
                                Detector& detector,
                                Checkpointer& checkpointer,
-                               TrainingLog& log)
+                               TrainingLog& log,
+                               Ema* ema)
     : evaluate_(std::move(evaluate)),
       period_(period),
       detector_(detector),
       checkpointer_(checkpointer),
-      log_(log) {}
+      log_(log),
+      ema_(ema) {}
+
+EvaluationResult EvaluationHook::evaluate(std::int64_t iteration) const {
+  if (ema_ == nullptr) {
+    return evaluate_(iteration);
+  }
+  const Ema::Applied averaged(*ema_);
+  return evaluate_(iteration);
+}
 
 void EvaluationHook::after_step(const StepReport& report) {
   const bool due = report.last || (period_ > 0 && report.progress.iteration % period_ == 0);
@@ -27,7 +37,7 @@ void EvaluationHook::after_step(const StepReport& report) {
   EvaluationResult result;
   detector_.eval();
   try {
-    result = evaluate_(report.progress.iteration);
+    result = evaluate(report.progress.iteration);
   } catch (const std::exception& error) {
     detector_.train();
     if (report.last) {

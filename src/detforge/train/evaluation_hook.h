@@ -21,7 +21,8 @@ struct EvaluationResult {
 };
 
 /// Evaluates every `period` steps (0: not between) and after the last one unless a signal ended the
-/// run. The detector is in eval mode during `evaluate` and in training mode after it. What
+/// run. The detector is in eval mode during `evaluate`, holding the average of its weights if there
+/// is one, and in training mode with its own weights after it. What
 /// `evaluate` throws ends the run only after the last step; before, it is an error in the log.
 class EvaluationHook : public Hook {
  public:
@@ -31,15 +32,19 @@ class EvaluationHook : public Hook {
                  std::int64_t period,
                  Detector& detector,
                  Checkpointer& checkpointer,
-                 TrainingLog& log);
+                 TrainingLog& log,
+                 Ema* ema = nullptr);
   void after_step(const StepReport& report) override;
 
  private:
+  EvaluationResult evaluate(std::int64_t iteration) const;
+
   Evaluate evaluate_;
   std::int64_t period_;
   Detector& detector_;
   Checkpointer& checkpointer_;
   TrainingLog& log_;
+  Ema* ema_;
 };
 
 }  // namespace detforge

@@ -24,6 +24,9 @@ LoopResult train(const TrainParts& parts,
   const StopSignals signals;
   TrainProgress progress = options.start;
   parts.detector.train();
+  if (parts.ema != nullptr && parts.ema->updates() == 0) {
+    parts.ema->restart();  // weights were loaded after it was made
+  }
   while (progress.iteration < options.max_iter) {
     const std::int64_t iteration = progress.iteration;
     const double lr = parts.schedule.lr(iteration);
@@ -38,6 +41,9 @@ LoopResult train(const TrainParts& parts,
       error.add_where(
           fmt::format("iteration {}, images {}", iteration, fmt::join(batch.images.paths, " ")));
       throw;
+    }
+    if (parts.ema != nullptr && result.updated()) {
+      parts.ema->update();
     }
     const double step_s = timer.elapsed_s();
     progress.iteration += 1;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "detforge/data/batch_source.h"
+#include "detforge/train/ema.h"
 #include "detforge/train/lr_schedule.h"
 #include "detforge/train/step.h"
 
@@ -49,6 +50,7 @@ struct TrainParts {
   const LrSchedule& schedule;
   BatchSource& source;
   Communicator& communicator;
+  Ema* ema = nullptr;  ///< updated after each step that changed the weights; null: no average
 };
 
 struct LoopOptions {

@@ -43,12 +43,11 @@ NamedTensors to_named_tensors(const Item& dict) {
   return tensors;
 }
 
-void load_model_state(torch::nn::Module& model, const Item& dict) {
-  const NamedTensors saved = to_named_tensors(dict);
-  std::map<std::string, Tensor> by_name(saved.begin(), saved.end());
+void copy_by_name(const NamedTensors& from, const NamedTensors& to) {
+  const torch::NoGradGuard no_grad;
+  const std::map<std::string, Tensor> by_name(from.begin(), from.end());
   const char* fix = "resume with the configuration of the saved run, or start anew with --init";
-  const NamedTensors own = model_state(model);
-  for (const auto& [name, tensor] : own) {
+  for (const auto& [name, tensor] : to) {
     const auto found = by_name.find(name);
     DETFORGE_CHECK(found != by_name.end(), "the saved model has no " + name, fix);
     DETFORGE_CHECK(found->second.sizes() == tensor.sizes(),
@@ -57,11 +56,15 @@ void load_model_state(torch::nn::Module& model, const Item& dict) {
                    fix);
   }
   DETFORGE_CHECK(
-      own.size() == by_name.size(),
-      fmt::format("the saved model has {} tensors, this one {}", by_name.size(), own.size()), fix);
-  for (const auto& [name, tensor] : own) {
-    Tensor(tensor).copy_(by_name.at(name));
+      to.size() == by_name.size(),
+      fmt::format("the saved model has {} tensors, this one {}", by_name.size(), to.size()), fix);
+  for (const auto& [name, tensor] : to) {
+    tensor.copy_(by_name.at(name));
   }
+}
+
+void load_model_state(torch::nn::Module& model, const Item& dict) {
+  copy_by_name(to_named_tensors(dict), model_state(model));
 }
 
 std::string first_nonfinite(const NamedTensors& tensors) {

@@ -18,9 +18,12 @@ Value model_state_value(const torch::nn::Module& model);
 Value to_value(const NamedTensors& tensors);
 NamedTensors to_named_tensors(const Item& dict);
 
-/// Copies a dict made by model_state_value() into the model. Throws Error naming what is missing,
-/// unexpected or of another shape; nothing is copied then.
+/// Copies a dict made by model_state_value() into the model. Error as for copy_by_name().
 void load_model_state(torch::nn::Module& model, const Item& dict);
+
+/// Copies each tensor of `from` into the one of its name. Throws Error naming what is missing,
+/// unexpected or of another shape; nothing is copied then.
+void copy_by_name(const NamedTensors& from, const NamedTensors& to);
 
 /// The name of the first tensor with an element that is not finite, or empty.
 std::string first_nonfinite(const NamedTensors& tensors);

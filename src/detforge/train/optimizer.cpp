@@ -7,42 +7,13 @@
 #include <regex>
 #include <unordered_set>
 
-#include <ATen/Parallel.h>
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/train/chunks.h"
 
 namespace detforge {
 namespace {
-
-// Work is cut into pieces of a fixed size, whatever the number of threads: so sums have one order.
-constexpr std::int64_t kChunk = 1 << 15;
-
-struct Chunk {
-  std::size_t tensor;
-  std::int64_t begin, end;
-};
-
-std::vector<Chunk> make_chunks(const NamedTensors& tensors) {
-  std::vector<Chunk> chunks;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const std::int64_t count = tensors[i].second.numel();
-    for (std::int64_t begin = 0; begin < count; begin += kChunk) {
-      chunks.push_back({i, begin, std::min(begin + kChunk, count)});
-    }
-  }
-  return chunks;
-}
-
-template <typename Work>
-void for_each_chunk(const std::vector<Chunk>& chunks, const Work& work) {
-  at::parallel_for(0, static_cast<std::int64_t>(chunks.size()), 1,
-                   [&](std::int64_t first, std::int64_t last) {
-                     for (std::int64_t i = first; i < last; ++i) {
-                       work(static_cast<std::size_t>(i), chunks[static_cast<std::size_t>(i)]);
-                     }
-                   });
-}
 
 /// Sum over [begin, end) of |x|^p, or the largest |x| for p = infinity. A NaN stays a NaN.
 double power_sum(const float* values, std::int64_t begin, std::int64_t end, double p) {
