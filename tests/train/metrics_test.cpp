@@ -87,6 +87,19 @@ TEST(TrainingLog, WritesMediansEveryPeriodAndAtTheEnd) {
   EXPECT_FALSE(lines[1].contains("skipped_steps"));
 }
 
+TEST(TrainingLog, SaysTheEpochIfItKnowsItsLength) {
+  const test::TemporaryFolder folder;
+  TrainingLog log({.folder = folder.path(),
+                   .max_iter = 6,
+                   .period = 3,
+                   .epoch_iters = 4,
+                   .tensorboard = false});
+  feed(log, 0, 6, 6, [](std::int64_t) { return 1.0; });
+  const auto lines = read_lines(folder / "metrics.jsonl");
+  EXPECT_EQ(lines.at(0)["epoch"], 0.75);  // 3 of 4 iterations
+  EXPECT_EQ(lines.at(1)["epoch"], 1.5);
+}
+
 TEST(TrainingLog, SkippedStepsCountButDoNotEnterTheMedians) {
   const test::TemporaryFolder folder;
   TrainingLog log({.folder = folder.path(), .max_iter = 3, .period = 3, .tensorboard = false});

@@ -16,6 +16,14 @@ constexpr double kProgressEpsilon = 1e-6;
 
 }  // namespace
 
+double scale_lr_linearly(double lr, std::int64_t images_per_step, std::int64_t reference_images) {
+  DETFORGE_CHECK(images_per_step > 0 && reference_images > 0,
+                 "a learning rate for " + std::to_string(images_per_step) +
+                     " images a step, from " + std::to_string(reference_images),
+                 "set both numbers of images to at least 1");
+  return lr * static_cast<double>(images_per_step) / static_cast<double>(reference_images);
+}
+
 LrSchedule::LrSchedule(LrScheduleOptions options) : options_(std::move(options)) {
   DETFORGE_CHECK(options_.max_iter > 0,
                  "the schedule has " + std::to_string(options_.max_iter) + " iterations",

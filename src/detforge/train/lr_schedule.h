@@ -30,6 +30,11 @@ struct LrScheduleOptions {
   bool rescale_interval = false;  ///< true: the decay starts (from 0) where the warm-up ends
 };
 
+/// The linear rule: a rate that was chosen for `reference_images` per step, for `images_per_step`.
+/// `images_per_step` counts every rank and every part of an accumulated batch. Throws Error unless
+/// both are positive. Ref: Goyal et al., arXiv:1706.02677; mmdetection's auto_scale_lr.
+double scale_lr_linearly(double lr, std::int64_t images_per_step, std::int64_t reference_images);
+
 /// Detectron2's learning rate as a pure function of the iteration: base_lr * multiplier(iteration /
 /// max_iter). A decay that happens during the warm-up is not lost: the warm-up then leads to the
 /// decayed value. Immutable, so it is safe to share. Throws Error if the options make no sense (see

@@ -153,11 +153,18 @@ void TrainingLog::write_period(const StepReport& report) {
   for (const std::string& name : loss_names_) {
     values.emplace_back(name, window_.median(name));
   }
+  if (options_.epoch_iters > 0) {
+    values.emplace_back("epoch", epochs_done(report));
+  }
   if (skipped_ > 0) {
     values.emplace_back("skipped_steps", static_cast<double>(skipped_));
   }
   record(report.iteration, values);
   log::info("{}", console_line(report, eta_s, images_per_s));
+}
+
+double TrainingLog::epochs_done(const StepReport& report) const {
+  return static_cast<double>(report.progress.iteration) / static_cast<double>(options_.epoch_iters);
 }
 
 std::string TrainingLog::console_line(const StepReport& report,
@@ -167,7 +174,9 @@ std::string TrainingLog::console_line(const StepReport& report,
     const double median = window_.median(name);
     return std::isnan(median) ? "-" : fmt::format("{:.4g}", median);
   };
-  std::string line = fmt::format("eta: {}  iter: {}  total_loss: {}", duration_text(eta_s),
+  const std::string epoch =
+      options_.epoch_iters > 0 ? fmt::format("  epoch: {:.2f}", epochs_done(report)) : "";
+  std::string line = fmt::format("eta: {}{}  iter: {}  total_loss: {}", duration_text(eta_s), epoch,
                                  report.iteration, number("total_loss"));
   for (const std::string& name : loss_names_) {
     line += fmt::format("  {}: {}", name, number(name));

@@ -35,14 +35,16 @@ struct TrainingLogOptions {
       0;  ///< of a resumed run: later lines of metrics.jsonl are removed, they come again
   std::int64_t period = 20;  ///< steps between lines; values are medians over them
   std::int64_t world_size = 1;
+  std::int64_t epoch_iters = 0;  ///< iterations of an epoch (EpochLength); 0: no epochs in the log
   bool tensorboard = true;
 };
 
 /// Every `period` steps, and after the last: one line on the console, one JSON object in
 /// metrics.jsonl and scalars for TensorBoard, with Detectron2's names: iteration, total_loss, every
 /// loss, lr, time, data_time, eta_seconds, max_mem (peak RSS, MiB), and images_per_s, grad_norm,
-/// skipped_steps. Medians are over finite steps; without any they are null. A line that cannot be
-/// written is an error message, not an Error. After the last step: `FPS = x`.
+/// skipped_steps, epoch (epochs done, 2.5 in the middle of the third). Medians are over finite
+/// steps; without any they are null. A line that cannot be written is an error message, not an
+/// Error. After the last step: `FPS = x`.
 class TrainingLog : public Hook {
  public:
   explicit TrainingLog(TrainingLogOptions options);
@@ -59,6 +61,7 @@ class TrainingLog : public Hook {
   };
   void add_to_window(const StepReport& report);
   void write_period(const StepReport& report);
+  double epochs_done(const StepReport& report) const;
   std::string console_line(const StepReport& report, double eta_s, double images_per_s) const;
 
   TrainingLogOptions options_;
