@@ -153,6 +153,20 @@ TEST(Sgd, FullModelClippingScalesAllGradientsTogether) {
   EXPECT_NEAR(model["b.weight"].item<float>(), -0.8f, 1e-6f);
 }
 
+TEST(Sgd, FullModelClippingIsTorchsClipGradNorm) {
+  // torch.nn.utils.clip_grad_norm_ scales by min(limit / (norm + 1e-6), 1):
+  //   norm 1e-3, limit 5e-4: 5e-4 / 1.001e-3 = 0.4995005;  limit 1e-3: 0.9990010;  limit 2e-3: 1
+  for (const auto& [limit, factor] :
+       std::vector<std::pair<double, double>>{{5e-4, 0.4995005}, {1e-3, 0.9990010}, {2e-3, 1.0}}) {
+    Parameters model = one_weight({0.0f});
+    Sgd sgd(model,
+            {.momentum = 0, .weight_decay = 0, .clip = {.type = Clip::kFullModel, .value = limit}});
+    model["weight"].mutable_grad() = torch::full({1}, 1e-3f);
+    sgd.step(1.0);
+    EXPECT_NEAR(model["weight"].item<double>(), -1e-3 * factor, 1e-9) << limit;
+  }
+}
+
 TEST(Sgd, InfinityNormClipsByTheLargestElement) {
   Parameters model = one_weight({0.0f, 0.0f, 0.0f});
   Sgd sgd(model, {.momentum = 0,

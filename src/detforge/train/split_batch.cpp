@@ -22,7 +22,8 @@ Batch range_of(const Batch& batch, std::int64_t begin, std::int64_t end) {
                      .original_sizes = range_of(images.original_sizes, begin, end),
                      .image_ids = range_of(images.image_ids, begin, end),
                      .paths = range_of(images.paths, begin, end),
-                     .rng_keys = range_of(images.rng_keys, begin, end)},
+                     .rng_keys = range_of(images.rng_keys, begin, end),
+                     .contents = range_of(images.contents, begin, end)},
           .targets = range_of(batch.targets, begin, end)};
 }
 
