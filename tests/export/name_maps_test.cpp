@@ -18,6 +18,8 @@ TEST(NameMaps, LayoutsAreRecognised) {
             NameLayout::kTorchvisionResNet);
   EXPECT_EQ(detect_layout({"backbone.body.conv1.weight"}), NameLayout::kTorchvisionDetector);
   EXPECT_EQ(detect_layout({"stem.conv1.weight"}), NameLayout::kBareBackbone);
+  EXPECT_EQ(detect_layout({"conv1.conv.weight", "conv_res_block1.conv.conv.weight"}),
+            NameLayout::kBareDarknet53);
   EXPECT_EQ(detect_layout({"backbone.bottom_up.stem.conv1.weight"}), NameLayout::kNative);
   EXPECT_EQ(detect_layout({"backbone.conv1.conv.weight"}), NameLayout::kNative);
 }

@@ -122,6 +122,8 @@ const char* describe(NameLayout layout) {
       return "torchvision ResNet";
     case NameLayout::kTorchvisionDetector:
       return "torchvision detector";
+    case NameLayout::kBareDarknet53:
+      return "mmdetection Darknet-53";
     case NameLayout::kBareBackbone:
       return "Detectron2 backbone";
     case NameLayout::kDarknet:
@@ -143,6 +145,9 @@ NameLayout detect_layout(const std::vector<std::string>& names) {
   }
   if (has("backbone.body.conv1.weight")) {
     return NameLayout::kTorchvisionDetector;
+  }
+  if (has("conv_res_block1.conv.conv.weight")) {
+    return NameLayout::kBareDarknet53;
   }
   return has("stem.conv1.weight") ? NameLayout::kBareBackbone : NameLayout::kNative;
 }

@@ -18,6 +18,7 @@ enum class NameLayout {
   kTorchvisionDetector,  ///< fasterrcnn_resnet50_fpn(), maskrcnn_resnet50_fpn():
                          ///< "backbone.body...."
   kDarknet,              ///< a .weights file has none: they come from the model
+  kBareDarknet53,        ///< mmdetection's ImageNet files: "conv_res_block1.conv.conv.weight"
   kBareBackbone,         ///< Detectron2's ImageNet files: "stem.conv1.weight", to be found by their
                          ///< endings
 };

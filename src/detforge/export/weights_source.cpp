@@ -38,8 +38,15 @@ std::vector<double> to_doubles(const Value& value) {
   return numbers;
 }
 
+/// True for a whole YOLOv3 that mmdetection saved: its files have `meta`, ours do not.
+bool is_mmdetection_yolo(const Value& content, const Value& state_dict) {
+  return content.find("meta") != nullptr &&
+         state_dict.find("bbox_head.convs_pred.0.weight") != nullptr;
+}
+
 /// What the file says, and what is known of files of this layout. Refs: Detectron2's configs for
-/// MSRA models (BGR, std 1) and torchvision's transforms (RGB, 0..1, here times 255).
+/// MSRA models (BGR, std 1), torchvision's transforms (RGB, 0..1, here times 255) and mmdetection's
+/// yolov3_d53 (RGB, 0..1).
 Preprocessing find_preprocessing(const Value& content, const Value& state_dict, NameLayout layout) {
   Preprocessing found;
   if (layout == NameLayout::kCaffe2ResNet) {
@@ -47,6 +54,8 @@ Preprocessing find_preprocessing(const Value& content, const Value& state_dict, 
   } else if (layout == NameLayout::kTorchvisionResNet ||
              layout == NameLayout::kTorchvisionDetector) {
     found = {{123.675, 116.280, 103.530}, {58.395, 57.120, 57.375}, "RGB"};
+  } else if (layout == NameLayout::kBareDarknet53 || is_mmdetection_yolo(content, state_dict)) {
+    found = {{0.0, 0.0, 0.0}, {255.0, 255.0, 255.0}, "RGB"};
   }
   for (const Value* place : {&state_dict, &content}) {
     if (const Value* mean = place->find("pixel_mean")) {
@@ -63,9 +72,22 @@ Preprocessing find_preprocessing(const Value& content, const Value& state_dict, 
   return found;
 }
 
+/// Ours, or those that mmdetection 3 or 2 wrote.
+const Value* find_class_list(const Value& content) {
+  if (const Value* own = content.find("class_names")) {
+    return own;
+  }
+  const Value* meta = content.find("meta");
+  if (meta == nullptr) {
+    return nullptr;
+  }
+  const Value* data_set = meta->find("dataset_meta");
+  return data_set != nullptr ? data_set->find("classes") : meta->find("CLASSES");
+}
+
 std::vector<std::string> find_class_names(const Value& content) {
   std::vector<std::string> names;
-  const Value* list = content.find("class_names");
+  const Value* list = find_class_list(content);
   if (list != nullptr && list->items() != nullptr) {
     for (const Value& name : *list->items()) {
       names.push_back(name.item("class_names").string());
@@ -82,6 +104,8 @@ std::string convert_name(const std::string& name, NameLayout layout) {
       return torchvision_resnet_to_detectron2(name).value_or("");
     case NameLayout::kTorchvisionDetector:
       return torchvision_detector_to_detectron2(name).value_or("");
+    case NameLayout::kBareDarknet53:
+      return "backbone." + name;  // by their endings they would be the neck's, too
     case NameLayout::kBareBackbone:
     case NameLayout::kDarknet:
     case NameLayout::kNative:
