@@ -1,5 +1,6 @@
 #include "detforge/export/darknet_convert.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -36,6 +37,27 @@ TEST(DarknetConvert, ARealNetworkGoesThereAndBack) {
   DETFORGE_REQUIRE_TEST_DATA("weights/yolo_fastest");
   const auto folder = test::test_data_dir() / "weights/yolo_fastest";
   expect_round_trip(folder / "yolo-fastest-1.1.weights", folder / "yolo-fastest-1.1.cfg");
+}
+
+// mmdetection's ImageNet files name the backbone's layers without "backbone.".
+TEST(DarknetConvert, ABareBackboneIsWrittenAsTheBackboneOfAYoloV3) {
+  const test::TemporaryFolder folder;
+  Value whole = Value::dict(), bare = Value::dict();
+  for (const char* layer : {"conv1", "conv_res_block1.conv"}) {
+    for (const char* part :
+         {"conv.weight", "bn.weight", "bn.bias", "bn.running_mean", "bn.running_var"}) {
+      const std::string name = fmt::format("{}.{}", layer, part);
+      const Tensor values =
+          name.ends_with("conv.weight") ? torch::rand({2, 3, 1, 1}) : torch::rand({2});
+      bare.set(name, values);
+      whole.set("backbone." + name, values);
+    }
+  }
+  write_torch_file(folder / "bare.pth", Value::dict().set("state_dict", bare));
+  write_torch_file(folder / "whole.pth", whole);
+  EXPECT_EQ(convert_to_darknet(folder / "bare.pth", folder / "a.weights").convolutions, 2U);
+  convert_to_darknet(folder / "whole.pth", folder / "b.weights");
+  EXPECT_EQ(files::read(folder / "a.weights"), files::read(folder / "b.weights"));
 }
 
 // Sizes of the published files: darknet53.conv.74 has 162,482,580 bytes, yolov3.weights

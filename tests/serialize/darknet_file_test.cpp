@@ -58,6 +58,23 @@ TEST(DarknetFile, DamagedFilesAreRefused) {
   EXPECT_FALSE(is_darknet_file("\x80\x02}q\x01(this is a pickle"));
 }
 
+TEST(DarknetFile, AHeaderAloneIsAFileWithoutNumbers) {
+  const test::TemporaryFolder folder;
+  const std::string bytes = bytes_of(0, 2, 5, std::int64_t{7});
+  const DarknetFile file = read_darknet_file(bytes);
+  EXPECT_EQ(file.values.numel(), 0);
+  write_darknet_file(folder / "empty.weights", file);
+  EXPECT_EQ(files::read(folder / "empty.weights"), bytes);
+}
+
+TEST(DarknetFile, OnlyAListOfFloatsIsTakenForNumbers) {
+  Value content = to_value(read_darknet_file(bytes_of(0, 2, 5, std::int64_t{7}, 1.0F)));
+  content.set("values", torch::ones({2, 2}));
+  EXPECT_THROW(to_darknet_file(content), Error);
+  content.set("values", torch::ones({2}, torch::kLong));
+  EXPECT_THROW(to_darknet_file(content), Error);
+}
+
 TEST(DarknetFile, ACounterThatDoesNotFitIsNotCut) {
   const test::TemporaryFolder folder;
   DarknetFile file{.major = 0,

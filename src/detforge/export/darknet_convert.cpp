@@ -84,14 +84,22 @@ DarknetConversion from_darknet(const DarknetFile& file,
   return done;
 }
 
+/// Names of Darknet-53 alone are those of a backbone; there is no model to find that out from.
+std::string model_name(const FileTensor& tensor, NameLayout layout) {
+  return layout == NameLayout::kBareDarknet53 ? "backbone." + strip_module_prefix(tensor.file_name)
+                                              : tensor.model_name;
+}
+
 DarknetConversion to_darknet(const Value& content, const std::filesystem::path& out) {
   DETFORGE_CHECK(!holds_darknet_file(content), "this is a .weights file already",
                  "give a .pth, .pkl or .safetensors file to convert from");
   Value state = Value::dict();
   StateShapes shapes;
-  for (const FileTensor& tensor : interpret_weights(content, {}).tensors) {
-    state.set(tensor.model_name, tensor.tensor);
-    shapes.emplace(tensor.model_name, tensor.tensor.sizes().vec());
+  const WeightsSource source = interpret_weights(content, {});
+  for (const FileTensor& tensor : source.tensors) {
+    const std::string name = model_name(tensor, source.layout);
+    state.set(name, tensor.tensor);
+    shapes.emplace(name, tensor.tensor.sizes().vec());
   }
   const std::vector<DarknetConvolution> order = darknet_order(shapes);
   DETFORGE_CHECK(!order.empty(), "these are no weights of YOLOv3 or of the network of a .cfg file",

@@ -68,7 +68,9 @@ DarknetFile read_darknet_file(std::string_view content) {
                  kGetAgain);
   const auto count = static_cast<std::int64_t>(bytes / sizeof(float));
   file.values = at::empty({count}, at::TensorOptions().dtype(at::kFloat));
-  std::memcpy(file.values.data_ptr(), content.data() + begin, bytes);
+  if (bytes > 0) {  // an empty tensor has no memory, and null must not be copied to
+    std::memcpy(file.values.data_ptr(), content.data() + begin, bytes);
+  }
   return file;
 }
 
@@ -125,6 +127,8 @@ DarknetFile to_darknet_file(const Value& content) {
   file.seen = header["seen"].integer();
   if (const auto values = content.item("the file").find("values")) {
     file.values = values->tensor();
+    DETFORGE_CHECK(file.values.dim() == 1 && file.values.scalar_type() == at::kFloat,
+                   fmt::format("{} is no list of floats", values->path()), kGetAgain);
   }
   return file;
 }
