@@ -91,6 +91,14 @@ TEST(Ema, LargeTensorsOfAnyLayoutFollowTheFormulaForAnyNumberOfThreads) {
   EXPECT_TRUE(torch::equal(results[0], results[1]));
 }
 
+TEST(Ema, OtherFloatingTypesFollowTheSameFormula) {
+  Model model(torch::ones({2}, torch::kDouble));
+  Ema ema(model, {.decay = 0.5, .tau = 0});
+  model.set(3);
+  ema.update();
+  EXPECT_DOUBLE_EQ(first(ema.state()[0].second), 2.0);
+}
+
 TEST(EmaProperty, AverageOfUnchangedWeightsIsTheWeightsToTheBit) {
   torch::manual_seed(4);
   Model model(torch::randn({1000}));

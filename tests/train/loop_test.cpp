@@ -176,6 +176,18 @@ TEST_F(LoopTest, EvaluatesTheAverageAndTrainsOnWithTheWeights) {
   EXPECT_TRUE(torch::equal(best.item("best")["ema"]["weight"].tensor(), evaluated[1]));
 }
 
+TEST_F(LoopTest, AverageBeginsAtTheWeightsThatTrainingBeginsWith) {
+  Ema ema(detector, {.decay = 0.999, .tau = 0});
+  {
+    torch::NoGradGuard no_grad;
+    detector.bias.fill_(100);  // loaded after the average was made
+  }
+  TrainParts averaged = parts();
+  averaged.ema = &ema;
+  train(averaged, {.max_iter = 2}, {});
+  EXPECT_NEAR(ema.state()[1].second[0].item<double>(), 100, 1);
+}
+
 TEST_F(LoopTest, SkippedStepsDoNotEnterTheAverage) {
   Ema ema(detector, {});
   test::CallHook poison([&](const StepReport& report) {
