@@ -77,6 +77,10 @@ TEST(ConvertDatasetCli, PrintsTheChecksAndObeysPolicies) {
   EXPECT_THAT(result.out, AllOf(HasSubstr("label_duplicate"), HasSubstr("labels/a.txt, line 2"),
                                 HasSubstr("Dropped 2 of 3 annotations"),
                                 HasSubstr("gt.json: 1 images with 1 objects")));
+  dropping.insert(dropping.end(), {"--strict", "--force"});
+  const ProgramResult strict = convert(dropping, folder.path());
+  EXPECT_EQ(strict.exit_code, 1);
+  EXPECT_THAT(strict.err, HasSubstr("the data checks found problems"));
 }
 
 TEST(ConvertDatasetCli, WrongUsageIsStatusTwoAndSaysWhatToDo) {

@@ -130,6 +130,7 @@ TEST(VocReader, ClassesAreTheGivenOnesThenTheOthers) {
     names.push_back(category.name);
   }
   EXPECT_THAT(names, ElementsAre("c", "z", "a", "b"));
+  EXPECT_EQ(voc.count(CheckKind::kClassNotInFile), 1);
 }
 
 TEST(VocReader, EachKindOfBadObjectIsCountedDroppedOrRefusedNamingFileAndNumber) {
@@ -182,6 +183,20 @@ TEST(VocReader, SizesComeFromTheImageAndDifferencesAreCounted) {
   VocFolder swapped(voc_size(200, 100) + box);
   EXPECT_THAT(swapped.error(), AllOf(HasSubstr("image_size_swapped"), HasSubstr("a.xml"),
                                      HasSubstr("the XML says 100 x 200")));
+}
+
+TEST(VocReader, APictureAnnotatedUnturnedCanBeReadUnturned) {
+  LabelFolder data(AnnotationFormat::kVoc);
+  data.add("a.jpg", test::with_orientation(test::encoded(".jpg", test::picture(40, 100)), 6));
+  data.add("a.xml", "<annotation>" + voc_size(40, 100) + voc_object("cell", {91, 1, 100, 40}) +
+                        "</annotation>");
+  EXPECT_THAT(data.error(""), HasSubstr("image_size_swapped"));
+  CocoDatasetOptions options{
+      .files = {{.json = data.path(""), .image_root = "", .format = AnnotationFormat::kVoc}}};
+  options.policy.set("image_size_swapped", "fix");
+  const Sample sample = CocoDataset(options).get(0);
+  EXPECT_EQ(sample.original_size, (ImageSize{40, 100}));
+  EXPECT_EQ(sample.instances.at(0).box, (Box{90, 0, 100, 40}));
 }
 
 TEST(VocReader, MissingFilesAreNamed) {

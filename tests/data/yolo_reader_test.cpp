@@ -69,6 +69,17 @@ TEST(YoloReader, LooksForLabelsWhereTheToolsDo) {
   EXPECT_THAT(label_candidates("images.jpg"), ElementsAre("images.txt"));
 }
 
+TEST(YoloReader, ImagesThatCannotBeReadAreLeftOutWhereBadImagesAreSkipped) {
+  YoloFolder data("1 0.5 0.25 0.2 0.1\n");
+  data.add("images/b.png", "no image");
+  CocoDatasetOptions options{
+      .files = {{.json = data.path("images"), .image_root = "", .format = AnnotationFormat::kYolo}},
+      .filter_empty = false};
+  EXPECT_THAT(test::error_of([&] { CocoDataset{options}; }), HasSubstr("images/b.png"));
+  options.bad_image = CocoDatasetOptions::BadImage::kSkip;
+  EXPECT_EQ(CocoDataset(options).size(), 1);
+}
+
 /// Two images with labels beside them, in data/obj.
 struct DarknetFolder : LabelFolder {
   DarknetFolder() : LabelFolder(AnnotationFormat::kYolo) {

@@ -80,6 +80,7 @@ struct ConvertDatasetArguments {
   bool use_difficult = false;         ///< VOC's difficult objects are ordinary ones
   std::vector<std::string> policies;  ///< PROBLEM=ACTION
   std::string report;                 ///< file for the data checks as JSON; empty = none
+  bool strict = false;                ///< problems that were repaired or dropped end it too
   bool force = false;
 };
 

@@ -52,6 +52,7 @@ void add_reading_options(CLI::App& app, ConvertDatasetArguments& out) {
       ->type_name("PROBLEM=ACTION")
       ->allow_extra_args(false)
       ->take_all();
+  app.add_flag("--strict", out.strict, "Write nothing if the checks find any problem");
 }
 
 void add_writing_options(CLI::App& app, ConvertDatasetArguments& out) {

@@ -56,9 +56,9 @@ void print_summary(const ConvertDatasetArguments& arguments,
   }
   const std::string root = store.image_root().empty() ? "." : store.image_root();
   if (written.image_folder.empty()) {
-    fmt::print("  images stay where they are, file names are relative to {}\n", root);
+    fmt::print("  file names are relative to {}\n", root);
   } else {
-    fmt::print("  images stay in {}; they belong into {} (--copy-images, --link-images)\n", root,
+    fmt::print("  the images are still in {}; readers look for them in {} (--link-images)\n", root,
                written.image_folder.string());
   }
 }
@@ -80,6 +80,11 @@ int run_convert_dataset(const ConvertDatasetArguments& arguments) {
   }
   if (!arguments.report.empty()) {
     files::write_atomic(arguments.report, report.to_json() + "\n");
+  }
+  if (arguments.strict && report.has_problems()) {
+    throw Error("the data checks found problems, listed above",
+                "correct them, or leave --strict out to have them repaired or dropped")
+        .add_where(arguments.source);
   }
   const WriteReport written = write_dataset(
       parse_format(arguments.to), *store,

@@ -8,6 +8,7 @@
 
 #include "detforge/core/error.h"
 #include "detforge/core/files.h"
+#include "detforge/core/nearest_name.h"
 #include "detforge/data/text_file.h"
 
 namespace detforge {
@@ -129,6 +130,11 @@ std::map<std::string, std::string> read_darknet_data(const std::filesystem::path
     }
     return values;
   });
+}
+
+std::string with_nearest(const std::string& name, const std::vector<std::string>& candidates) {
+  const std::string near = nearest_name(name, candidates);
+  return near.empty() ? name : fmt::format("{} (did you mean {}?)", name, near);
 }
 
 }  // namespace detforge

@@ -27,4 +27,7 @@ DataYaml read_data_yaml(const std::filesystem::path& path);
 /// for anything else.
 std::map<std::string, std::string> read_darknet_data(const std::filesystem::path& path);
 
+/// A class that was not found, for messages: "Car (did you mean car?)", or just the name.
+std::string with_nearest(const std::string& name, const std::vector<std::string>& candidates);
+
 }  // namespace detforge

@@ -9,7 +9,7 @@
 
 #include "detforge/core/error.h"
 #include "detforge/core/log.h"
-#include "detforge/core/nearest_name.h"
+#include "detforge/data/class_names.h"
 #include "detforge/data/sampler.h"
 
 namespace detforge {
@@ -26,12 +26,6 @@ std::vector<std::string> names_of(const CocoStore& store) {
 std::vector<std::string> sorted(std::vector<std::string> names) {
   std::sort(names.begin(), names.end());
   return names;
-}
-
-/// "Car (did you mean car?)", for messages about classes that a file lacks.
-std::string with_hint(const std::string& name, const std::vector<std::string>& candidates) {
-  const std::string near = nearest_name(name, candidates);
-  return near.empty() ? name : fmt::format("{} (did you mean {}?)", name, near);
 }
 
 }  // namespace
@@ -52,8 +46,12 @@ CocoDataset::CocoDataset(CocoDatasetOptions options) : options_(std::move(option
 }
 
 void CocoDataset::load_files() {
+  CheckPolicy policy = options_.policy;
+  if (options_.bad_image == CocoDatasetOptions::BadImage::kSkip) {
+    policy.set(CheckKind::kImageUnreadable, CheckAction::kDrop);
+  }
   for (const CocoFiles& files : options_.files) {
-    CheckReport& report = reports_.emplace_back(options_.policy);
+    CheckReport& report = reports_.emplace_back(policy);
     stores_.push_back(load_annotations(files.format, files.json,
                                        {.image_root = files.image_root,
                                         .keep_segmentation = options_.keep_segmentation,
@@ -102,7 +100,7 @@ void CocoDataset::match_classes(std::size_t file) {
       ids[label] = at->id;
       continue;
     }
-    missing.push_back(with_hint(class_names_[label], names_of(*stores_[file])));
+    missing.push_back(with_nearest(class_names_[label], names_of(*stores_[file])));
     reports_[file].add(CheckKind::kClassNotInFile, [&] {
       return CheckExample{.index = static_cast<std::int64_t>(label), .detail = missing.back()};
     });

@@ -41,7 +41,8 @@ struct CocoDatasetOptions {
   enum class BadImage {
     kStop,
     kSkip
-  } bad_image = BadImage::kStop;      ///< for files that cannot be decoded
+  } bad_image = BadImage::kStop;  ///< for files that cannot be decoded; kSkip also drops YOLO and
+                                  ///< VOC images whose header cannot be read (image_unreadable)
   std::int64_t max_bad_images = 100;  ///< kSkip: more of them than this stop the run
   ImageReadOptions read = {};
 };

@@ -89,7 +89,7 @@ Image CocoDataset::matching(std::int64_t index, Image pixels) const {
       return again;
     }
   }
-  throw Error(fmt::format("{}: the picture is {} (width x height{}), the JSON says {}{}",
+  throw Error(fmt::format("{}: the picture is {} (width x height{}), the annotations say {}{}",
                           check_name(kind), size_text(pixels.size()),
                           options_.read.apply_orientation ? ", EXIF turning applied" : "",
                           size_text(expected), swapped ? "; they match only when swapped" : ""),

@@ -10,6 +10,7 @@
 
 #include "detforge/core/error.h"
 #include "detforge/core/files.h"
+#include "detforge/data/class_names.h"
 #include "detforge/data/image_files.h"
 #include "detforge/data/image_io.h"
 #include "detforge/data/label_files.h"
@@ -156,9 +157,15 @@ void VocReader::choose_classes() {
       }
     }
   }
+  const std::vector<std::string> all(others.begin(), others.end());
   classes_ = options_.class_names;
-  for (const std::string& name : classes_) {
-    others.erase(name);
+  for (std::size_t i = 0; i < classes_.size(); ++i) {
+    if (others.erase(classes_[i]) == 0) {
+      report_.add(CheckKind::kClassNotInFile, [&] {
+        return CheckExample{.index = static_cast<std::int64_t>(i),
+                            .detail = with_nearest(classes_[i], all)};
+      });
+    }
   }
   classes_.insert(classes_.end(), others.begin(), others.end());
 }

@@ -28,6 +28,11 @@ bool is_fraction(double value) {
   return std::isnan(value) || (value >= -kSlack && value <= 1 + kSlack);
 }
 
+/// Rounded to 1e-6 pixels, so that whole pixels come back whole from a file with enough digits.
+double micro_pixels(double pixels) {
+  return std::round(pixels * 1e6) / 1e6;
+}
+
 /// What one image's files say.
 struct Read {
   ImageProbe probe;
@@ -271,10 +276,11 @@ LabelObject YoloReader::object_of(const YoloRow& row, std::int64_t label, ImageS
   const auto width = static_cast<double>(size.width), height = static_cast<double>(size.height);
   LabelObject object{.category_id = label + 1, .polygon = row.polygon, .number = row.line};
   for (std::size_t i = 0; i < object.polygon.size(); ++i) {
-    object.polygon[i] *= i % 2 == 0 ? width : height;
+    object.polygon[i] = micro_pixels(object.polygon[i] * (i % 2 == 0 ? width : height));
   }
   const auto [cx, cy, w, h] = row.box_cxcywh;
-  object.box_xywh = {(cx - w / 2) * width, (cy - h / 2) * height, w * width, h * height};
+  object.box_xywh = {micro_pixels((cx - w / 2) * width), micro_pixels((cy - h / 2) * height),
+                     micro_pixels(w * width), micro_pixels(h * height)};
   return object;
 }
 

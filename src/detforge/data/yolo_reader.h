@@ -20,8 +20,9 @@ namespace detforge {
 ///
 /// Images get ids 1..N in the order of the source, classes the category ids 1..K (class number +
 /// 1), rows the annotation ids 1, 2, ... Image sizes are read from the images (after EXIF turning,
-/// as the options say). Boxes are (cx - w/2) * width and so on; values up to 0.001 outside 0..1
-/// count as rounding. Throws Error as load_coco() does, and if no image has a label file.
+/// as the options say). Boxes are (cx - w/2) * width and so on, rounded to 1e-6 pixels; values up
+/// to 0.001 outside 0..1 count as rounding. Throws Error as load_coco() does, and if no image has a
+/// label file.
 std::shared_ptr<const CocoStore> load_yolo(const std::string& source,
                                            const CocoLoadOptions& options,
                                            CheckReport& report);
