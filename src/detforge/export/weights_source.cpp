@@ -185,8 +185,10 @@ WeightsSource interpret_weights(const Value& content, const std::vector<std::str
   const Value* heuristics = content.find("matching_heuristics");
   const bool asks_for_endings =
       heuristics != nullptr && heuristics->get_if<bool>() != nullptr && *heuristics->get_if<bool>();
-  if (asks_for_endings ||
-      (source.layout != NameLayout::kNative && source.layout != NameLayout::kTorchvisionDetector)) {
+  const bool are_partial = source.layout == NameLayout::kCaffe2ResNet ||
+                           source.layout == NameLayout::kTorchvisionResNet ||
+                           source.layout == NameLayout::kBareBackbone;
+  if (asks_for_endings || are_partial) {
     complete_names(source.tensors, model_names);
   }
   source.preprocessing = find_preprocessing(content, state_dict, source.layout);
