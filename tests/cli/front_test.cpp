@@ -60,6 +60,7 @@ TEST(HelpCli, OfConvertAndWhatIsBelowItAreTheGoldenTexts) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.out, HasSubstr("Examples:\n  detforge convert dataset"));
   expect_golden("help_convert_dataset", result.out);
+  expect_golden("help_convert_weights", detforge({"convert", "weights", "--help"}).out);
 }
 
 #if defined(__x86_64__)

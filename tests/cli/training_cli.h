@@ -1,6 +1,8 @@
 #pragma once
 
 #include <csignal>
+#include <filesystem>
+#include <functional>
 #include <string>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -14,6 +16,13 @@
 namespace detforge::test {
 
 using Words = std::vector<std::string>;
+
+/// The bytes of all tensors in a checkpoint (weights, momentum), without the text beside them
+/// (config, paths).
+std::string tensor_bytes(const std::filesystem::path& checkpoint);
+
+/// Waits for `there()` while the process lives.
+void wait_until(pid_t child, const std::function<bool()>& there);
 
 /// A folder with a tiny dataset and the words that train a tiny model on it.
 class TrainingCli : public testing::Test {

@@ -162,17 +162,18 @@ std::optional<Command> parse_command_line(int argc, const char* const* argv) {
       "`detforge COMMAND --help` tells more. Exit status: 0 done, 1 failed run, 2 wrong usage or "
       "config.");
   app.require_subcommand(1);
-  const Declaration declarations[] = {
-      declare_train(app),
-      declare_eval(app),
-      declare_predict(app),
-      declare_config(app),
-      declare_make_shapes(app),
-      declare_convert_dataset(
-          *add_group(app, "convert", "Convert datasets between COCO, YOLO and Pascal VOC")),
-      declare_inspect(app),
-      declare_bench(app),
-      declare_doctor(app)};
+  CLI::App& convert =
+      *add_group(app, "convert", "Convert datasets (COCO, YOLO, Pascal VOC) and weights (Darknet)");
+  const Declaration declarations[] = {declare_train(app),
+                                      declare_eval(app),
+                                      declare_predict(app),
+                                      declare_config(app),
+                                      declare_make_shapes(app),
+                                      declare_convert_dataset(convert),
+                                      declare_convert_weights(convert),
+                                      declare_inspect(app),
+                                      declare_bench(app),
+                                      declare_doctor(app)};
   check_commands(app, argc, argv);
   try {
     app.parse(argc, argv);

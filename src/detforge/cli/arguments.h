@@ -84,6 +84,12 @@ struct ConvertDatasetArguments {
   bool force = false;
 };
 
+struct ConvertWeightsArguments {
+  std::string input, output;
+  std::string cfg;  ///< Darknet's description of the network of a .weights input; empty: YOLOv3's
+  bool force = false;
+};
+
 struct InspectArguments {
   std::string config;
   std::vector<std::string> overrides;
@@ -113,6 +119,7 @@ using Command = std::variant<TrainArguments,
                              ConfigArguments,
                              MakeShapesArguments,
                              ConvertDatasetArguments,
+                             ConvertWeightsArguments,
                              InspectArguments,
                              BenchArguments,
                              DoctorArguments>;

@@ -68,7 +68,43 @@ void add_writing_options(CLI::App& app, ConvertDatasetArguments& out) {
   app.add_flag("--force", out.force, "Replace files that are there already");
 }
 
+void check(const ConvertWeightsArguments& arguments, const std::vector<std::string>& words) {
+  const auto wrong = [](const std::string& what) {
+    return Error(what, "see `detforge convert weights --help`", Error::Kind::kUsage);
+  };
+  if (!words.empty()) {
+    throw wrong("unexpected \"" + words.front() + "\"");
+  }
+  if (arguments.input.empty() || arguments.output.empty()) {
+    throw wrong(arguments.input.empty() ? "IN is missing" : "OUT is missing");
+  }
+}
+
 }  // namespace
+
+Declaration declare_convert_weights(CLI::App& parent) {
+  CLI::App* app = add_command(
+      parent, "weights",
+      {.usage = "IN OUT [OPTIONS]",
+       .description =
+           "Convert weights from Darknet's .weights to .pth, or back if OUT ends in .weights",
+       .examples = "  detforge convert weights darknet53.conv.74 darknet53.pth\n"
+                   "  detforge convert weights yolov3.weights yolov3.pth\n"
+                   "  detforge convert weights yolov4.weights yolov4.pth --cfg yolov4.cfg\n"
+                   "  detforge convert weights runs/my/checkpoints/best.pth my.weights"});
+  auto arguments = std::make_shared<ConvertWeightsArguments>();
+  app->add_option("input", arguments->input, "Weights file")->type_name("IN");
+  app->add_option("output", arguments->output, "File to write")->type_name("OUT");
+  app->add_option("--cfg", arguments->cfg,
+                  "Darknet's .cfg file of a .weights input; without it the input is Darknet-53 or "
+                  "YOLOv3")
+      ->type_name("FILE");
+  app->add_flag("--force", arguments->force, "Replace OUT if it is there already");
+  return {app, [=](const std::vector<std::string>& words) -> Command {
+            check(*arguments, words);
+            return *arguments;
+          }};
+}
 
 Declaration declare_convert_dataset(CLI::App& parent) {
   CLI::App* app = add_command(

@@ -4,6 +4,7 @@
 
 #include "detforge/config/config.h"
 #include "detforge/data/loader.h"
+#include "detforge/models/darknet/darknet_cfg.h"
 #include "detforge/models/detector.h"
 #include "detforge/models/rcnn/faster_rcnn.h"
 #include "detforge/train/checkpoint.h"
@@ -15,6 +16,8 @@ namespace detforge {
 
 /// build_detector.cpp
 FasterRcnnOptions faster_rcnn_options(const Config& config);
+/// The network of MODEL.DARKNET.CFG, without a word about what it leaves unused.
+DarknetCfg darknet_cfg(const ModelConfig& model);
 /// How many classes the model tells apart, whatever key or file says so.
 std::int64_t class_count(const Config& config);
 /// The model with weights from SEED; MODEL.WEIGHTS is not loaded here.
@@ -28,7 +31,7 @@ std::shared_ptr<Detector> with_test_time_augmentation(const Config& config,
 CocoDatasetOptions train_dataset_options(const Config& config);
 CocoDatasetOptions test_dataset_options(const Config& config);
 TransformPipeline::Options train_transform_options(const Config& config);
-TransformPipeline::Options test_transform_options(const InputConfig& input);
+TransformPipeline::Options test_transform_options(const Config& config);
 /// Images as they are in the file, for a detector that resizes by itself.
 TransformPipeline::Options no_transform_options();
 CollateOptions collate_options(const Config& config);
@@ -36,6 +39,9 @@ LoaderOptions train_loader_options(const Config& config);
 LoaderOptions test_loader_options(const Config& config);
 
 /// build_training.cpp
+/// The config with lengths in epochs (MAX_EPOCHS, STEPS_EPOCHS, ...) turned into steps over these
+/// images; what it no longer needs is 0. Logs how long an epoch is if there are any.
+Config with_iterations(Config config, const CocoDataset& dataset);
 LrSchedule build_schedule(const SolverConfig& solver);
 SgdOptions sgd_options(const SolverConfig& solver);
 /// What a checkpoint says about this run: classes, preprocessing, config, version.

@@ -6,6 +6,7 @@
 #include "detforge/cli/build.h"
 #include "detforge/config/architecture.h"
 #include "detforge/core/error.h"
+#include "detforge/core/files.h"
 #include "detforge/eval/test_time_augmentation.h"
 #include "detforge/models/darknet/darknet_detector.h"
 #include "detforge/models/rcnn/faster_rcnn.h"
@@ -232,10 +233,18 @@ FasterRcnnOptions faster_rcnn_options(const Config& config) {
   };
 }
 
+DarknetCfg darknet_cfg(const ModelConfig& model) {
+  try {
+    return parse_darknet_cfg(files::read(model.darknet.cfg));
+  } catch (Error& error) {
+    error.add_where(model.darknet.cfg);
+    throw;
+  }
+}
+
 std::int64_t class_count(const Config& config) {
-  return config.model.meta_architecture == "Darknet"
-             ? read_darknet_cfg(config.model.darknet.cfg).num_classes
-             : num_classes(config.model);
+  return config.model.meta_architecture == "Darknet" ? darknet_cfg(config.model).num_classes
+                                                     : num_classes(config.model);
 }
 
 std::shared_ptr<Detector> build_detector(const Config& config) {

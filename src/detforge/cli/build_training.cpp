@@ -1,3 +1,7 @@
+#include <numeric>
+#include <utility>
+#include <vector>
+
 #include <fmt/format.h>
 
 #include "detforge/cli/build.h"
@@ -5,8 +9,39 @@
 #include "detforge/config/print.h"
 #include "detforge/core/error.h"
 #include "detforge/core/log.h"
+#include "detforge/train/epochs.h"
 
 namespace detforge {
+
+Config with_iterations(Config config, const CocoDataset& dataset) {
+  SolverConfig& solver = config.solver;
+  TestConfig& test = config.test;
+  if (solver.max_epochs == 0 && solver.steps_epochs.empty() &&
+      solver.checkpoint_period_epochs == 0 && test.eval_period_epochs == 0) {
+    return config;
+  }
+  const double threshold = train_loader_options(config).repeat_threshold;
+  const std::vector<double> repeats =
+      threshold > 0 ? dataset.repeat_factors(threshold) : std::vector<double>{};
+  const EpochLength epoch({.images = threshold > 0
+                                         ? std::accumulate(repeats.begin(), repeats.end(), 0.0)
+                                         : static_cast<double>(dataset.size()),
+                           .images_per_step = solver.ims_per_batch});
+  const auto convert = [&](double& epochs, std::int64_t& steps) {
+    if (epochs > 0) {
+      steps = epoch.iterations(std::exchange(epochs, 0.0));
+    }
+  };
+  convert(solver.max_epochs, solver.max_iter);
+  convert(solver.checkpoint_period_epochs, solver.checkpoint_period);
+  convert(test.eval_period_epochs, test.eval_period);
+  if (!solver.steps_epochs.empty()) {
+    solver.steps = epoch.iterations(std::exchange(solver.steps_epochs, {}));
+  }
+  log::info("an epoch is {} steps; this run has {:.1f} epochs, {} steps", epoch.iterations(),
+            epoch.epochs(solver.max_iter), solver.max_iter);
+  return config;
+}
 
 LrSchedule build_schedule(const SolverConfig& solver) {
   using Decay = LrScheduleOptions::Decay;

@@ -13,6 +13,7 @@ int run_predict(const PredictArguments& arguments);
 int run_config(const ConfigArguments& arguments);
 int run_make_shapes(const MakeShapesArguments& arguments);
 int run_convert_dataset(const ConvertDatasetArguments& arguments);
+int run_convert_weights(const ConvertWeightsArguments& arguments);
 int run_inspect(const InspectArguments& arguments);
 int run_bench(const BenchArguments& arguments);
 int run_doctor(const DoctorArguments& arguments);

@@ -47,6 +47,7 @@ Declaration declare_predict(CLI::App& parent);
 Declaration declare_config(CLI::App& parent);
 Declaration declare_make_shapes(CLI::App& parent);
 Declaration declare_convert_dataset(CLI::App& parent);
+Declaration declare_convert_weights(CLI::App& parent);
 Declaration declare_inspect(CLI::App& parent);
 Declaration declare_bench(CLI::App& parent);
 Declaration declare_doctor(CLI::App& parent);

@@ -23,6 +23,9 @@ struct Run {
   int operator()(const ConvertDatasetArguments& arguments) const {
     return run_convert_dataset(arguments);
   }
+  int operator()(const ConvertWeightsArguments& arguments) const {
+    return run_convert_weights(arguments);
+  }
   int operator()(const InspectArguments& arguments) const { return run_inspect(arguments); }
   int operator()(const BenchArguments& arguments) const { return run_bench(arguments); }
   int operator()(const DoctorArguments& arguments) const { return run_doctor(arguments); }

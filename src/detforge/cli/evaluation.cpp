@@ -91,8 +91,7 @@ CocoEvaluation::CocoEvaluation(const Config& config,
     : config_(config),
       options_(options),
       dataset_(test_dataset_options(config)),
-      transforms_(options.original_size ? no_transform_options()
-                                        : test_transform_options(config.input)),
+      transforms_(options.original_size ? no_transform_options() : test_transform_options(config)),
       inputs_(eval_inputs(dataset_.store())),
       categories_() {
   keep_categories(inputs_, config.datasets.classes);

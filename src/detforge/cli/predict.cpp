@@ -95,7 +95,7 @@ class Predictor {
                       ? with_test_time_augmentation(model.config, model.detector)
                       : model.detector),
         transforms_(model.config.test.aug.enabled ? no_transform_options()
-                                                  : test_transform_options(model.config.input)),
+                                                  : test_transform_options(model.config)),
         collate_(collate_options(model.config)),
         score_threshold_(score_threshold) {}
 

@@ -21,6 +21,7 @@
 #include "detforge/core/log.h"
 #include "detforge/core/timer.h"
 #include "detforge/distributed/single/single_process.h"
+#include "detforge/train/ema.h"
 #include "detforge/train/evaluation_hook.h"
 #include "detforge/train/loop.h"
 #include "detforge/train/metrics.h"
@@ -44,11 +45,20 @@ Config load_train_config(const TrainArguments& arguments) {
   return config;
 }
 
+/// Nothing without MODEL_EMA.ENABLED.
+std::unique_ptr<Ema> build_ema(const Config& config, const Detector& detector) {
+  return config.model_ema.enabled
+             ? std::make_unique<Ema>(detector, EmaOptions{.decay = config.model_ema.decay,
+                                                          .tau = config.model_ema.tau})
+             : nullptr;
+}
+
 /// Where the run starts: at its newest checkpoint, or from weights.
 TrainProgress start_progress(const TrainArguments& arguments,
                              const Config& config,
                              Checkpointer& checkpointer,
-                             Detector& detector) {
+                             Detector& detector,
+                             Ema* ema) {
   if (!arguments.resume.empty()) {
     if (const auto progress = checkpointer.resume()) {
       return *progress;
@@ -56,6 +66,9 @@ TrainProgress start_progress(const TrainArguments& arguments,
     log::warn("{} holds no checkpoint yet: starting from the beginning", arguments.resume);
   }
   load_initial_weights(detector, config);
+  if (ema != nullptr) {
+    ema->restart();
+  }
   return {};
 }
 
@@ -100,10 +113,24 @@ std::unique_ptr<CocoEvaluation> build_evaluation(const Config& config,
                                           CocoEvaluationOptions{.threads = threads});
 }
 
+/// A network described by a file needs it as long as its weights: the run folder keeps a copy.
+Config with_own_cfg(Config config, const std::filesystem::path& run) {
+  std::string& cfg = config.model.darknet.cfg;
+  if (!cfg.empty()) {
+    const auto copy = std::filesystem::absolute(run / std::filesystem::path(cfg).filename());
+    if (copy != cfg) {
+      files::write_atomic(copy, files::read(cfg));
+      cfg = copy.string();
+    }
+  }
+  return config;
+}
+
 /// The run itself: everything is built here, and handed to the loop.
-LoopResult train_run(const TrainArguments& arguments, const Config& config) {
-  const std::filesystem::path run = config.output_dir;
-  const CocoDataset dataset(train_dataset_options(config));
+LoopResult train_run(const TrainArguments& arguments, const Config& recipe) {
+  const std::filesystem::path run = recipe.output_dir;
+  const CocoDataset dataset(train_dataset_options(recipe));
+  const Config config = with_own_cfg(with_iterations(recipe, dataset), run);
   check_class_count(config, dataset);
   check_masks(config, dataset);
   const TransformPipeline transforms(train_transform_options(config));
@@ -111,12 +138,13 @@ LoopResult train_run(const TrainArguments& arguments, const Config& config) {
 
   const auto detector = build_detector(config);
   Sgd optimizer(*detector, sgd_options(config.solver));
+  const auto ema = build_ema(config, *detector);
   const LrSchedule schedule = build_schedule(config.solver);
   SingleProcess communicator;
   Checkpointer checkpointer(
       {.folder = run / "checkpoints", .keep_periodic = config.solver.checkpoints_keep},
-      checkpoint_context(config, dataset), *detector, optimizer, loader);
-  const TrainProgress start = start_progress(arguments, config, checkpointer, *detector);
+      checkpoint_context(config, dataset), *detector, optimizer, loader, ema.get());
+  const TrainProgress start = start_progress(arguments, config, checkpointer, *detector, ema.get());
   DETFORGE_CHECK(start.iteration < config.solver.max_iter,
                  fmt::format("nothing to do: {} of {} steps are already done", start.iteration,
                              config.solver.max_iter),
@@ -139,7 +167,8 @@ LoopResult train_run(const TrainArguments& arguments, const Config& config) {
                ? EvaluationResult{}
                : evaluation->run(*detector, run / "eval" / fmt::format("iter_{}", iteration));
   };
-  EvaluationHook evaluations(evaluate, config.test.eval_period, *detector, checkpointer, log);
+  EvaluationHook evaluations(evaluate, config.test.eval_period, *detector, checkpointer, log,
+                             ema.get());
 
   files::write_atomic(run / "config.yaml",
                       to_yaml(config));  // now that nothing can refuse it any more
@@ -147,8 +176,12 @@ LoopResult train_run(const TrainArguments& arguments, const Config& config) {
                          .optimizer = optimizer,
                          .schedule = schedule,
                          .source = loader,
-                         .communicator = communicator};
-  return train(parts, {.max_iter = config.solver.max_iter, .start = start},
+                         .communicator = communicator,
+                         .ema = ema.get()};
+  return train(parts,
+               {.max_iter = config.solver.max_iter,
+                .start = start,
+                .accumulation_steps = config.solver.accumulation_steps},
                {&guard, &log, &checkpoints, &evaluations});
 }
 

@@ -84,8 +84,8 @@ struct InputConfig {
   std::string resize_test = "shortest_edge";
   Integers range_low = {320, 320};
   Integers range_high = {608, 608};
-  Integers size_train = {416, 416};
-  Integers size_test = {416, 416};
+  Integers size_train;  ///< empty: the .cfg file's, or 416 x 416
+  Integers size_test;
   std::string interpolation = "pillow";
   Integers min_size_train = {800};
   std::string min_size_train_sampling = "choice";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -291,6 +292,12 @@ void check_augmentations(const InputConfig& input, const Checker& check) {
       input.range_low[0] <= input.range_high[0] && input.range_low[1] <= input.range_high[1],
       {"INPUT.RANGE_LOW", "INPUT.RANGE_HIGH"}, "INPUT.RANGE_LOW is above INPUT.RANGE_HIGH",
       "exchange them");
+  for (const auto& [key, size] : {std::pair("INPUT.SIZE_TRAIN", &input.size_train),
+                                  std::pair("INPUT.SIZE_TEST", &input.size_test)}) {
+    check.require(size->size() != 1, {key},
+                  std::string(key) + " is (height, width), not one number",
+                  "give both, or [] for the model's own size");
+  }
   const std::string& resize = input.resize_train;
   check.require(!input.multi_scale.enabled || resize == "fixed" || resize == "letterbox" ||
                     resize == "darknet",
