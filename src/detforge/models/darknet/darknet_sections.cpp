@@ -23,7 +23,8 @@ constexpr std::string_view kOnlyForTraining =
     "aspect flip jitter max_crop min_crop crop mosaic mosaic_bound mixup cutmix blur letter_box "
     "gaussian_noise random resize resize_step ema_alpha label_smooth_eps max_chart_loss inputs "
     "optimized_memory workspace_size_limit_MB dynamic_minibatch show_receptive_field try_fix_nan "
-    "loss_scale num_sigmas_reject_badlabels";
+    "loss_scale num_sigmas_reject_badlabels badlabels_rejection_percentage weights_reject_freq "
+    "equidistant_point augment_speed sequential_subdivisions use_cuda_graph";
 
 DarknetActivation read_activation(CfgReader& reader, std::optional<std::size_t> fallback) {
   return static_cast<DarknetActivation>(
@@ -121,9 +122,9 @@ YoloSpec read_yolo(CfgReader& reader) {
   spec.scale_x_y = reader.number("scale_x_y", 1.0, {1, 10});
   reader.integer("new_coords", 0, {0, 0});  // 1 is another meaning of the map, which is not built
   reader.leave_unused(
-      "truth_thresh jitter random resize max map iou_thresh iou_loss iou_normalizer cls_normalizer "
-      "obj_normalizer max_delta focal_loss nms_kind beta_nms label_smooth_eps absolute "
-      "objectness_smooth");
+      "truth_thresh jitter random resize max map iou_thresh iou_thresh_kind iou_loss "
+      "iou_normalizer cls_normalizer obj_normalizer delta_normalizer max_delta focal_loss nms_kind "
+      "beta_nms label_smooth_eps absolute objectness_smooth counters_per_class show_details");
   return spec;
 }
 
