@@ -134,8 +134,8 @@ void expect_inside_or_around(double low, double high) {
     EXPECT_GE(low, -kRounding);
     EXPECT_LE(high, 100 + kRounding);
   } else {
-    EXPECT_LE(low, 0);
-    EXPECT_GE(high, 100);
+    EXPECT_LE(low, kRounding);
+    EXPECT_GE(high, 100 - kRounding);
   }
 }
 

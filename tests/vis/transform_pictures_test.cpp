@@ -1,12 +1,13 @@
 // A picture of each augmentation, to be looked at: set DETFORGE_PICTURES to a folder to keep them.
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <optional>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
-#include "detforge/core/files.h"
+#include "detforge/data/dataset.h"
 #include "detforge/data/image_io.h"
 #include "detforge/data/image_write.h"
 #include "detforge/data/transform_pipeline.h"
@@ -19,8 +20,25 @@ namespace {
 
 using Options = TransformPipeline::Options;
 
-/// The pictures of the DatasetMapper case, with their objects.
-std::vector<Sample> real_samples() {
+/// Photographs with their objects, where they are on this machine.
+std::vector<Sample> photographs(std::vector<std::string>& class_names) {
+  const std::filesystem::path folder = test::test_data_dir() / "coco_sample";
+  std::vector<Sample> samples;
+  if (!std::filesystem::exists(folder)) {
+    return samples;
+  }
+  const CocoDataset dataset({.files = {{(folder / "annotations/instances_val2017.json").string(),
+                                        (folder / "val2017").string()}},
+                             .keep_segmentation = true});
+  class_names = dataset.class_names();
+  for (std::int64_t i = 0; i < 6; ++i) {
+    samples.push_back(dataset.get(7 * i));
+  }
+  return samples;
+}
+
+/// The pictures of the DatasetMapper case.
+std::vector<Sample> golden_pictures() {
   const auto cases = test::parity_cases([](const nlohmann::json& description) {
     return description.contains("items") && description["files"].contains("mapped.npz");
   });
@@ -52,8 +70,11 @@ class TransformPictures : public testing::Test {
   /// there is anything on it.
   void expect_picture(const std::string& name, const Options& options) {
     const TransformPipeline pipeline(options);
-    const std::vector<Sample> samples = real_samples();
-    ASSERT_FALSE(samples.empty());
+    std::vector<std::string> class_names;
+    std::vector<Sample> samples = photographs(class_names);
+    if (samples.empty()) {
+      samples = golden_pictures();
+    }
     std::vector<Image> pictures;
     std::size_t objects = 0;
     for (std::uint64_t i = 0; i < 6; ++i) {
@@ -64,7 +85,7 @@ class TransformPictures : public testing::Test {
                      {.seed = 2, .batch = static_cast<std::int64_t>(10 * i)});
       objects += sample.instances.size();
       pictures.push_back(
-          draw_ground_truth(sample.image, sample.instances, {}, {.least_short_edge = 0}));
+          draw_ground_truth(sample.image, sample.instances, class_names, {.least_short_edge = 0}));
     }
     EXPECT_GT(objects, 6U);
     const Image sheet = grid(pictures, {.columns = 3});

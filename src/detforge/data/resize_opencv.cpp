@@ -42,18 +42,6 @@ std::vector<Taps> linear_taps(std::int64_t in, std::int64_t out) {
   return taps;
 }
 
-/// Along x OpenCV takes the border pixel once, along y twice: the roundings differ.
-std::vector<Taps> column_taps(std::int64_t in, std::int64_t out) {
-  std::vector<Taps> taps = linear_taps(in, out);
-  for (Taps& tap : taps) {
-    if (tap.first == tap.second) {
-      tap.first_weight = 1 << kWeightBits;
-      tap.second_weight = 0;
-    }
-  }
-  return taps;
-}
-
 /// Input rows in the output's width, in units of 2^-7 (what OpenCV keeps of 2^-11). Output rows ask
 /// for neighbours and go downwards, so the last two are kept.
 class Rows {
@@ -132,7 +120,7 @@ Image resize_bilinear_opencv(const Image& image, ImageSize size) {
   if (image.height == 2 * size.height && image.width == 2 * size.width) {
     return halved(image);
   }
-  const std::vector<Taps> columns = column_taps(image.width, size.width),
+  const std::vector<Taps> columns = linear_taps(image.width, size.width),
                           rows = linear_taps(image.height, size.height);
   Rows source(image, columns);
   Image out{size.height, size.width, {}};
