@@ -34,7 +34,7 @@ std::vector<fs::path> files_with(const fs::path& folder, const char* extension) 
 
 /// "name -1", as in the sets of one class; but an id may end like that.
 std::string id_of_line(std::string_view line, const fs::path& annotations) {
-  const std::string whole(line);
+  std::string whole(line);
   std::error_code ignored;
   const std::size_t last = line.find_last_of(" \t");
   if (last == std::string_view::npos || fs::exists(annotations / (whole + ".xml"), ignored)) {

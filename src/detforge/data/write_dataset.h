@@ -49,8 +49,9 @@ struct WriteReport {
 /// not written; a YOLO polygon of several parts is joined by lines without area.
 ///
 /// Every file appears completely or not at all, the list (COCO: the JSON) last. Throws Error if
-/// files are there already, unless `replace`; if two images would have one label file; if the size
-/// of an image is unknown (YOLO, VOC); and for images that cannot be copied.
+/// files are there already, unless `replace`; if two images would have one label file (VOC: also of
+/// two image sets); if the size of an image is unknown (YOLO, VOC); and for images that cannot be
+/// copied.
 WriteReport write_dataset(AnnotationFormat format,
                           const CocoStore& store,
                           const WriteOptions& options);

@@ -1,11 +1,14 @@
 #include <algorithm>
 #include <cmath>
 #include <pugixml.hpp>
+#include <set>
 #include <sstream>
 
 #include <fmt/format.h>
 
+#include "detforge/core/error.h"
 #include "detforge/core/files.h"
+#include "detforge/data/text_file.h"
 #include "detforge/data/write_formats.h"
 
 namespace detforge {
@@ -68,6 +71,28 @@ std::string annotation_xml(DatasetWriter& writer, const CocoImage& image, const 
   return text.str();
 }
 
+/// All image sets share the folders Annotations and JPEGImages, so an image of one must not take
+/// the place of another's, whether or not files may be replaced.
+void require_own_ids(const std::set<std::string>& ids, const fs::path& list) {
+  std::error_code ignored;  // a folder that is not there has no other sets
+  for (const auto& entry : fs::directory_iterator(list.parent_path(), ignored)) {
+    if (entry.path() == list || entry.path().extension() != ".txt") {
+      continue;
+    }
+    const std::string text = files::read(entry.path());
+    for (const std::string_view line : lines_of(text)) {
+      if (ids.contains(std::string(line))) {
+        throw Error(fmt::format("the image set {} has an image {} already",
+                                entry.path().stem().string(), line),
+                    "choose another output folder, or rename the images: VOC keeps the images of "
+                    "all sets together")
+            .add_where(entry.path().string())
+            .at(__FILE__, __LINE__);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void write_voc(DatasetWriter& writer) {
@@ -76,18 +101,19 @@ void write_voc(DatasetWriter& writer) {
   writer.require_free(list);
   const std::vector<fs::path> names = writer.image_names(/*without_extension=*/true);
   const auto images = writer.store().images();
-  std::string ids;
+  std::vector<std::string> ids;
+  for (const fs::path& name : names) {
+    ids.push_back(fs::path(name).replace_extension().string());
+  }
+  require_own_ids({ids.begin(), ids.end()}, list);
   files::write_folder(options.output, options.replace, [&](const fs::path& folder) {
     for (std::size_t i = 0; i < images.size(); ++i) {
-      const fs::path id = fs::path(names[i]).replace_extension();
-      fs::path xml = folder / "Annotations" / id;
-      xml += ".xml";
-      files::write_plain(xml, annotation_xml(writer, images[i], names[i]));
+      files::write_plain(folder / "Annotations" / (ids[i] + ".xml"),
+                         annotation_xml(writer, images[i], names[i]));
       writer.put_image(images[i], folder / "JPEGImages" / names[i]);
-      ids += id.string() + "\n";
     }
   });
-  files::write_atomic(list, ids);
+  files::write_atomic(list, fmt::format("{}\n", fmt::join(ids, "\n")));
   writer.report.images = static_cast<std::int64_t>(images.size());
   writer.report.annotations = list;
   writer.report.image_folder = options.output / "JPEGImages";

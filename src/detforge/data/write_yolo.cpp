@@ -109,7 +109,7 @@ void write_data_yaml(const DatasetWriter& writer,
                      const fs::path& file,
                      std::map<std::string, std::vector<std::string>> splits) {
   const std::string& split = writer.options().split;
-  splits[split] = {"images/" + split};
+  splits[split] = {split + ".txt"};  // the list: the folder may hold more
   std::string text = "# Paths are relative to this file.\n";
   for (const auto& [name, entries] : splits) {
     std::vector<std::string> texts;
