@@ -47,17 +47,18 @@ void check_mixup(const MixupOptions& options) {
 }
 
 double mix_(Sample& sample, Sample other, const MixupOptions& options, Rng& rng) {
-  const double weight = draw_weight(options.alpha, rng);
+  constexpr std::int64_t kOne = 1 << 16;
+  const std::int64_t weight = std::llrint(draw_weight(options.alpha, rng) * kOne);
   const ImageSize size{std::max(sample.image.height, other.image.height),
                        std::max(sample.image.width, other.image.width)};
   cut_sample_(sample, {.size = size}, options.padding);
   cut_sample_(other, {.size = size}, options.padding);
   for (std::size_t i = 0; i < sample.image.bgr.size(); ++i) {
-    const double mixed = weight * sample.image.bgr[i] + (1 - weight) * other.image.bgr[i];
-    sample.image.bgr[i] = static_cast<std::uint8_t>(mixed + 0.5);
+    const std::int64_t mixed = weight * sample.image.bgr[i] + (kOne - weight) * other.image.bgr[i];
+    sample.image.bgr[i] = static_cast<std::uint8_t>((mixed + kOne / 2) / kOne);
   }
   std::move(other.instances.begin(), other.instances.end(), std::back_inserter(sample.instances));
-  return weight;
+  return static_cast<double>(weight) / kOne;
 }
 
 }  // namespace detforge

@@ -21,7 +21,7 @@ void check_mixup(const MixupOptions& options);
 
 /// Makes `sample` weight * sample + (1 - weight) * other, rounded to the nearest, both at the top
 /// left of an image that holds both; objects of `other` follow those of `sample`, which keeps its
-/// id and path. Returns the weight, a draw of Beta(alpha, alpha).
+/// id and path. Returns the weight, a draw of Beta(alpha, alpha) in steps of 2^-16.
 double mix_(Sample& sample, Sample other, const MixupOptions& options, Rng& rng);
 
 }  // namespace detforge

@@ -76,7 +76,9 @@ void store(const Block& block,
   for (std::size_t i = 0; i < count; ++i) {
     for (std::size_t channel = 0; channel < 3; ++channel) {
       const float value = std::clamp(block.bgr[channels[channel]][i], 0.F, 255.F);
-      pixels[3 * i + channel] = static_cast<std::uint8_t>(value + 0.5F);
+      // Not negative, and a call of lround() would cost more than all else here.
+      pixels[3 * i + channel] =
+          static_cast<std::uint8_t>(value + 0.5F);  // NOLINT(bugprone-incorrect-roundings)
     }
   }
 }
