@@ -57,13 +57,14 @@ class YoloTrainingCli : public TrainingCli {
 };
 
 TEST_F(YoloTrainingCli, TrainsByEpochsAndEvaluatesTheAveragedWeights) {
-  ProgramResult result =
-      run(yolo_words("run", {"SOLVER.MAX_EPOCHS", "1", "SOLVER.IMS_PER_BATCH", "4"}));
+  ProgramResult result = run(yolo_words("run", {"SOLVER.MAX_EPOCHS", "1", "SOLVER.IMS_PER_BATCH",
+                                                "4", "SOLVER.REFERENCE_IMS_PER_BATCH", "8"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("an epoch is 3 steps"));  // 12 images, 4 a step
   const std::string config = files::read(folder_ / "run/config.yaml");
   EXPECT_THAT(config, HasSubstr("MAX_ITER: 3\n"));
   EXPECT_THAT(config, HasSubstr("MAX_EPOCHS: 0"));
+  EXPECT_THAT(config, HasSubstr("BASE_LR: 0.001\n"));  // the recipe's 0.002 is for 8 images now
   const std::string found = files::read(folder_ / "run/eval/iter_3/results.json");
   EXPECT_THAT(found, HasSubstr("score"));
 

@@ -8,6 +8,7 @@
 #include "detforge/models/detector.h"
 #include "detforge/models/rcnn/faster_rcnn.h"
 #include "detforge/train/checkpoint.h"
+#include "detforge/train/epochs.h"
 #include "detforge/train/lr_schedule.h"
 #include "detforge/train/optimizer.h"
 
@@ -39,9 +40,11 @@ LoaderOptions train_loader_options(const Config& config);
 LoaderOptions test_loader_options(const Config& config);
 
 /// build_training.cpp
-/// The config with lengths in epochs (MAX_EPOCHS, STEPS_EPOCHS, ...) turned into steps over these
-/// images; what it no longer needs is 0. Logs how long an epoch is if there are any.
-Config with_iterations(Config config, const CocoDataset& dataset);
+/// Of the training data, repeats (REPEAT_THRESHOLD) counted.
+EpochLength epoch_length(const Config& config, const CocoDataset& dataset);
+/// The config with lengths in epochs (MAX_EPOCHS, STEPS_EPOCHS, ...) turned into steps and BASE_LR
+/// scaled from REFERENCE_IMS_PER_BATCH; these keys are 0 then. Logs both.
+Config with_resolved_schedule(Config config, const EpochLength& epoch);
 LrSchedule build_schedule(const SolverConfig& solver);
 SgdOptions sgd_options(const SolverConfig& solver);
 /// What a checkpoint says about this run: classes, preprocessing, config, version.

@@ -13,20 +13,17 @@
 
 namespace detforge {
 
-Config with_iterations(Config config, const CocoDataset& dataset) {
-  SolverConfig& solver = config.solver;
-  TestConfig& test = config.test;
-  if (solver.max_epochs == 0 && solver.steps_epochs.empty() &&
-      solver.checkpoint_period_epochs == 0 && test.eval_period_epochs == 0) {
-    return config;
-  }
+EpochLength epoch_length(const Config& config, const CocoDataset& dataset) {
   const double threshold = train_loader_options(config).repeat_threshold;
   const std::vector<double> repeats =
       threshold > 0 ? dataset.repeat_factors(threshold) : std::vector<double>{};
-  const EpochLength epoch({.images = threshold > 0
-                                         ? std::accumulate(repeats.begin(), repeats.end(), 0.0)
-                                         : static_cast<double>(dataset.size()),
-                           .images_per_step = solver.ims_per_batch});
+  return EpochLength({.images = threshold > 0 ? std::accumulate(repeats.begin(), repeats.end(), 0.0)
+                                              : static_cast<double>(dataset.size()),
+                      .images_per_step = config.solver.ims_per_batch});
+}
+
+Config with_resolved_schedule(Config config, const EpochLength& epoch) {
+  SolverConfig& solver = config.solver;
   const auto convert = [&](double& epochs, std::int64_t& steps) {
     if (epochs > 0) {
       steps = epoch.iterations(std::exchange(epochs, 0.0));
@@ -34,12 +31,19 @@ Config with_iterations(Config config, const CocoDataset& dataset) {
   };
   convert(solver.max_epochs, solver.max_iter);
   convert(solver.checkpoint_period_epochs, solver.checkpoint_period);
-  convert(test.eval_period_epochs, test.eval_period);
+  convert(config.test.eval_period_epochs, config.test.eval_period);
   if (!solver.steps_epochs.empty()) {
     solver.steps = epoch.iterations(std::exchange(solver.steps_epochs, {}));
   }
   log::info("an epoch is {} steps; this run has {:.1f} epochs, {} steps", epoch.iterations(),
             epoch.epochs(solver.max_iter), solver.max_iter);
+  if (const auto reference = std::exchange(solver.reference_ims_per_batch, 0); reference > 0) {
+    const double lr = scale_lr_linearly(solver.base_lr, solver.ims_per_batch, reference);
+    log::info("SOLVER.BASE_LR {} for {} images a step is {} for {} (linear rule)", solver.base_lr,
+              reference, lr, solver.ims_per_batch);
+    solver.base_lr_end = scale_lr_linearly(solver.base_lr_end, solver.ims_per_batch, reference);
+    solver.base_lr = lr;
+  }
   return config;
 }
 

@@ -15,6 +15,7 @@
 #include "detforge/cli/recipe.h"
 #include "detforge/cli/resume_config.h"
 #include "detforge/cli/threads.h"
+#include "detforge/config/architecture.h"
 #include "detforge/config/print.h"
 #include "detforge/core/error.h"
 #include "detforge/core/files.h"
@@ -57,8 +58,7 @@ std::unique_ptr<Ema> build_ema(const Config& config, const Detector& detector) {
 TrainProgress start_progress(const TrainArguments& arguments,
                              const Config& config,
                              Checkpointer& checkpointer,
-                             Detector& detector,
-                             Ema* ema) {
+                             Detector& detector) {
   if (!arguments.resume.empty()) {
     if (const auto progress = checkpointer.resume()) {
       return *progress;
@@ -66,9 +66,6 @@ TrainProgress start_progress(const TrainArguments& arguments,
     log::warn("{} holds no checkpoint yet: starting from the beginning", arguments.resume);
   }
   load_initial_weights(detector, config);
-  if (ema != nullptr) {
-    ema->restart();
-  }
   return {};
 }
 
@@ -130,7 +127,8 @@ Config with_own_cfg(Config config, const std::filesystem::path& run) {
 LoopResult train_run(const TrainArguments& arguments, const Config& recipe) {
   const std::filesystem::path run = recipe.output_dir;
   const CocoDataset dataset(train_dataset_options(recipe));
-  const Config config = with_own_cfg(with_iterations(recipe, dataset), run);
+  const EpochLength epoch = epoch_length(recipe, dataset);
+  const Config config = with_own_cfg(with_resolved_schedule(recipe, epoch), run);
   check_class_count(config, dataset);
   check_masks(config, dataset);
   const TransformPipeline transforms(train_transform_options(config));
@@ -144,7 +142,7 @@ LoopResult train_run(const TrainArguments& arguments, const Config& recipe) {
   Checkpointer checkpointer(
       {.folder = run / "checkpoints", .keep_periodic = config.solver.checkpoints_keep},
       checkpoint_context(config, dataset), *detector, optimizer, loader, ema.get());
-  const TrainProgress start = start_progress(arguments, config, checkpointer, *detector, ema.get());
+  const TrainProgress start = start_progress(arguments, config, checkpointer, *detector);
   DETFORGE_CHECK(start.iteration < config.solver.max_iter,
                  fmt::format("nothing to do: {} of {} steps are already done", start.iteration,
                              config.solver.max_iter),
@@ -158,9 +156,12 @@ LoopResult train_run(const TrainArguments& arguments, const Config& recipe) {
 
   NonFiniteGuard guard(*detector, {.max_consecutive_skips = config.solver.nonfinite_skip,
                                    .folder = run,
-                                   .config_yaml = to_yaml(config)});
-  TrainingLog log(
-      {.folder = run, .max_iter = config.solver.max_iter, .start_iter = start.iteration});
+                                   .config_yaml = to_yaml(config),
+                                   .usual_lr_per_image = usual_lr_per_image(config.model)});
+  TrainingLog log({.folder = run,
+                   .max_iter = config.solver.max_iter,
+                   .start_iter = start.iteration,
+                   .epoch_iters = epoch.iterations()});
   CheckpointHook checkpoints(checkpointer, config.solver.checkpoint_period);
   const auto evaluate = [&](std::int64_t iteration) {
     return evaluation == nullptr

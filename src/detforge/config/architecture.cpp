@@ -21,6 +21,10 @@ bool is_used(const ModelConfig& model, const std::string& key) {
   return is_rcnn(model) ? !within(kYolo) : !within(kRcnn);
 }
 
+double usual_lr_per_image(const ModelConfig& model) {
+  return is_rcnn(model) ? 0.02 / 16 : 0.001 / 64;
+}
+
 std::string num_classes_key(const ModelConfig& model) {
   if (is_rcnn(model)) {
     return "MODEL.ROI_HEADS.NUM_CLASSES";

@@ -14,6 +14,9 @@ bool is_rcnn(const ModelConfig& model);
 /// False for keys of parts that another architecture has: MODEL.RPN.* for a YOLO.
 bool is_used(const ModelConfig& model, const std::string& key);
 
+/// BASE_LR over IMS_PER_BATCH in the reference's recipes.
+double usual_lr_per_image(const ModelConfig& model);
+
 /// The key that says how many classes the model has; empty if its .cfg file does (Darknet).
 std::string num_classes_key(const ModelConfig& model);
 

@@ -31,7 +31,8 @@ struct SolverAmpConfig {
 struct SolverConfig {
   std::int64_t ims_per_batch = 16;
   std::int64_t reference_world_size = 0;
-  std::int64_t accumulation_steps = 1;  ///< ours
+  std::int64_t reference_ims_per_batch = 0;  ///< ours
+  std::int64_t accumulation_steps = 1;       ///< ours
   double max_epochs = 0;  ///< ours, like the two below: lengths in passes over the data
   Numbers steps_epochs;
   double checkpoint_period_epochs = 0;

@@ -14,6 +14,11 @@ std::vector<Key> solver_keys() {
        "ranks the recipe was made for: batch, rate and lengths are scaled to the actual number; 0 "
        "= off",
        {.min = 0, .available = {"0"}}},
+      {KEY(solver.reference_ims_per_batch),
+       "images per step that BASE_LR is meant for: the rate is scaled to IMS_PER_BATCH; 0 = off "
+       "(our "
+       "key)",
+       {.min = 0}},
       {KEY(solver.accumulation_steps),
        "parts that IMS_PER_BATCH is computed in, one after the other: the same weights in less "
        "memory (our key)",

@@ -65,11 +65,11 @@ void NonFiniteGuard::after_step(const StepReport& report) {
     write_bundle(report);
   }
   if (consecutive_ > options_.max_consecutive_skips) {
-    // Detectron2's recipes: 0.02 for 16 images.
-    const double usual_lr = 0.02 / 16 * static_cast<double>(report.batch.images.count());
+    const double usual_lr =
+        options_.usual_lr_per_image * static_cast<double>(report.batch.images.count());
     throw Error(fmt::format("training diverged: {}; {} steps in a row were not finite",
                             describe(report), consecutive_),
-                fmt::format("lower SOLVER.BASE_LR (lr was {:.4g}; Detectron2's rule gives {:.4g} "
+                fmt::format("lower SOLVER.BASE_LR (lr was {:.4g}; the usual recipe has {:.4g} "
                             "for {} images), lengthen "
                             "SOLVER.WARMUP_ITERS, or clip gradients; the last checkpoint is finite",
                             report.lr, usual_lr, report.batch.images.count()))

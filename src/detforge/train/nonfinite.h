@@ -15,6 +15,7 @@ struct NonFiniteOptions {
       3;                         ///< so many steps in a row may be skipped; one more ends the run
   std::filesystem::path folder;  ///< run folder: nonfinite_iter_N.pth is written there
   std::string config_yaml;       ///< goes into the replay bundle
+  double usual_lr_per_image = 0.02 / 16;  ///< of the model's recipes (Detectron2's), for the advice
 };
 
 /// Watches for steps whose losses or gradients are not finite (train_step has not applied them).
