@@ -174,7 +174,8 @@ TransformPipeline::Options train_transform_options(const Config& config) {
       .crop = input.crop.enabled,
       .crop_options = crop_options(input.crop),
       .masks = masks,
-      .recompute_boxes = masks && (input.crop.enabled || input.large_scale_jitter.enabled),
+      .recompute_boxes = masks && (input.crop.enabled || input.large_scale_jitter.enabled ||
+                                   input.mosaic.enabled || input.resize_train == "darknet"),
       .bitmasks = masks && input.mask_format == "bitmask",
       .interpolation = interpolation_of(input.interpolation),
   };
