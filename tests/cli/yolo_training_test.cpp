@@ -71,6 +71,7 @@ TEST_F(YoloTrainingCli, TrainsByEpochsAndEvaluatesTheAveragedWeights) {
   // The run folder alone gives the same detections: best.pth holds what was judged.
   result = run({"eval", "run", "--output", "judged"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("averaged over steps"));
   EXPECT_EQ(files::read(folder_ / "judged/results.json"), found);
   result = run({"predict", "run", "shapes/val", "--output", "drawn"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -142,6 +143,8 @@ TEST_F(DarknetCli, TheRunFolderKeepsTheCfgAndMayBeMoved) {
   fs::remove(folder_ / "tiny.cfg");
   result = run({"eval", "moved", "--output", "judged"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
+  result = run({"predict", "moved/checkpoints/last.pth", "shapes/val", "--output", "drawn"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
   result = run({"convert", "weights", "moved/checkpoints/last.pth", "my.weights"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   // Version 0.2.5 with 8 bytes of images seen; 4 x 3 x 3 x 3 + 4 x 4, 9 x 4 + 9 numbers.
@@ -150,6 +153,24 @@ TEST_F(DarknetCli, TheRunFolderKeepsTheCfgAndMayBeMoved) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(files::read(folder_ / "again/results.json"),
             files::read(folder_ / "judged/results.json"));
+}
+
+TEST_F(DarknetCli, AMovedRunGoesOn) {
+  ASSERT_EQ(run(darknet_words("run")).exit_code, 0);
+  fs::rename(folder_ / "run", folder_ / "moved");
+  fs::remove(folder_ / "tiny.cfg");
+  const ProgramResult result = run({"train", "--resume", "moved", "SOLVER.MAX_ITER", "5"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(fs::exists(folder_ / "moved/checkpoints/iter_5.pth"));
+}
+
+TEST_F(DarknetCli, ClassesOfWeightsWithoutNamesMustBeAsManyAsTheData) {
+  ASSERT_EQ(run(darknet_words("run")).exit_code, 0);
+  ASSERT_EQ(run({"convert", "weights", "run/checkpoints/last.pth", "my.weights"}).exit_code, 0);
+  const ProgramResult result = run({"eval", "run", "--weights", "my.weights", "--output", "judged",
+                                    "DATASETS.CLASSES", "[disc, box]"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("the network has 4 classes, but the data has 2 (disc, box)"));
 }
 
 TEST_F(DarknetCli, MistakesInTheCfgNameFileLayerAndLine) {
@@ -161,6 +182,17 @@ TEST_F(DarknetCli, MistakesInTheCfgNameFileLayerAndLine) {
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_THAT(result.err,
               testing::AllOf(HasSubstr("tiny.cfg"), HasSubstr("line 21"), HasSubstr("[yolo]")));
+}
+
+TEST_F(DarknetCli, ConvertTellsWhereAFileEnds) {
+  files::write_atomic(folder_ / "tiny.cfg", kCfg);
+  // Version 0.2.5, 8 bytes of images seen, the first convolution's 4 x 3 x 3 x 3 + 4 x 4 numbers.
+  const std::string header{"\0\0\0\0\2\0\0\0\5\0\0\0", 12};
+  files::write_atomic(folder_ / "cut.weights", header + std::string(8 + 4 * (108 + 16), '\0'));
+  const ProgramResult result =
+      run({"convert", "weights", "cut.weights", "cut.pth", "--cfg", "tiny.cfg"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("1 of 2 convolutions (the file ends there), 124 numbers"));
 }
 
 /// The real model: detections of COCO's images as other programs find them.

@@ -39,6 +39,27 @@ TEST(LoadConfig, EveryRecipeOfTheRepositoryLoads) {
   EXPECT_GE(yolos, 6);
 }
 
+TEST(LoadConfig, OfStepsAndEpochsTheOneSaidLastCounts) {
+  const ConfigFolder folder;
+  const auto recipe = folder.write_recipe(
+      "my.yaml",
+      "SOLVER: {MAX_ITER: 9, MAX_EPOCHS: 2, STEPS_EPOCHS: [1], CHECKPOINT_PERIOD_EPOCHS: 1}\n"
+      "TEST: {EVAL_PERIOD_EPOCHS: 1}\n");
+  Config config = load_config(recipe);
+  EXPECT_EQ(config.solver.max_epochs, 2);
+  EXPECT_TRUE(has_epochs(config));
+  config = load_config(recipe, {"SOLVER.MAX_ITER", "7", "SOLVER.STEPS", "[5]",
+                                "SOLVER.CHECKPOINT_PERIOD", "3", "TEST.EVAL_PERIOD", "4"});
+  EXPECT_FALSE(has_epochs(config));
+  EXPECT_EQ(config.solver.max_iter, 7);
+  EXPECT_EQ(config.solver.max_epochs, 0);
+}
+
+TEST(LoadConfig, ACfgFileForAnotherArchitectureIsRefused) {
+  EXPECT_THAT(load_error(fpn_base(), {"MODEL.DARKNET.CFG", "a.cfg"}),
+              HasSubstr("only read with MODEL.META_ARCHITECTURE Darknet"));
+}
+
 TEST(LoadConfig, FollowsBaseRelativeToTheFileAndLetsTheChildWin) {
   const ConfigFolder folder;
   folder.write_recipe("parent/base.yaml", "SOLVER:\n  BASE_LR: 0.5\n  MAX_ITER: 7\n");

@@ -162,6 +162,8 @@ TEST(ConfigMistakes, ValuesThatDoNotFitAYoloAreRefused) {
       {{"SOLVER.ACCUMULATION_STEPS", "65"}, "more than the 64 images"},
       {{"SOLVER.STEPS_EPOCHS", "[9, 8]"}, "must increase"},
       {{"SOLVER.NONFINITE_SKIP", "1"}, "cannot be used with BN"},
+      {{"MODEL_EMA.DECAY", "1"}, "for ever"},
+      {{"INPUT.SIZE_TEST", "[416]"}, "not one number"},
   };
   for (const auto& [words, expected] : cases) {
     EXPECT_THAT(load_error(base, words), AllOf(HasSubstr(expected), HasSubstr("command line")))

@@ -39,6 +39,89 @@ TEST(DarknetConvert, ARealNetworkGoesThereAndBack) {
   expect_round_trip(folder / "yolo-fastest-1.1.weights", folder / "yolo-fastest-1.1.cfg");
 }
 
+/// Three convolutions of 3 * 2 + 4 * 2 = 14, 2 * 2 + 4 * 2 = 12 and 2 * 6 + 6 = 18 floats.
+constexpr const char* kCfg = R"([net]
+width=8
+height=8
+batch=64
+[convolutional]
+filters=2
+batch_normalize=1
+activation=leaky
+[convolutional]
+filters=2
+batch_normalize=1
+activation=leaky
+[convolutional]
+filters=6
+activation=linear
+[yolo]
+anchors=4,4
+classes=1
+)";
+
+TEST(DarknetConvert, AFileThatEndsEarlyIsCountedAsFarAsItGoes) {
+  const test::TemporaryFolder folder;
+  files::write_atomic(folder / "net.cfg", kCfg);
+  for (const auto& [floats, taken] : {std::pair{14 + 12 + 18, 3U}, {14 + 12, 2U}, {14, 1U}}) {
+    write_darknet_file(folder / "a.weights", random_file(floats));
+    const DarknetConversion done =
+        convert_from_darknet(folder / "a.weights", folder / "a.pth", folder / "net.cfg");
+    EXPECT_EQ(done.convolutions, taken);
+    EXPECT_EQ(done.total, 3U);
+    EXPECT_EQ(done.floats, floats);
+    const DarknetConversion back = convert_to_darknet(folder / "a.pth", folder / "b.weights");
+    EXPECT_EQ(back.convolutions, taken);
+    EXPECT_EQ(back.total, taken);
+  }
+}
+
+// There is no recipe that could decide what [net] batch=64 is about.
+TEST(DarknetConvert, SaysNothingOfSettingsForTraining) {
+  const test::TemporaryFolder folder;
+  files::write_atomic(folder / "net.cfg", kCfg);
+  write_darknet_file(folder / "a.weights", random_file(44));
+  testing::internal::CaptureStderr();
+  convert_from_darknet(folder / "a.weights", folder / "a.pth", folder / "net.cfg");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+// F40: weights of other images work nowhere in Darknet.
+TEST(DarknetConvert, WeightsForOtherImagesThanDarknetsAreRefused) {
+  const test::TemporaryFolder folder;
+  const Value state = Value::dict()
+                          .set("layers.0.conv.weight", torch::rand({2, 3, 1, 1}))
+                          .set("layers.0.conv.bias", torch::rand({2}));
+  const auto convert = [&](Value content) {
+    write_torch_file(folder / "a.pth", content.set("model", state));
+    convert_to_darknet(folder / "a.pth", folder / "a.weights");
+  };
+  EXPECT_NO_THROW(convert(Value::dict()));  // says nothing
+  EXPECT_NO_THROW(convert(Value::dict()
+                              .set("pixel_mean", Value::list({0.0, 0.0, 0.0}))
+                              .set("pixel_std", Value::list({255.0, 255.0, 255.0}))
+                              .set("pixel_format", "RGB")));
+  for (const Value& other : {Value::dict().set("pixel_format", "BGR"),
+                             Value::dict().set("pixel_mean", Value::list({0.0, 0.0, 1.0})),
+                             Value::dict().set("pixel_std", Value::list({1.0, 1.0, 1.0}))}) {
+    EXPECT_THROW(convert(other), Error);
+  }
+  std::filesystem::remove(folder / "a.weights");
+  try {
+    convert(Value::dict()
+                .set("pixel_mean", Value::list({103.5, 116.0, 123.0}))
+                .set("pixel_format", "BGR"));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(),
+              "the weights expect other images (BGR, mean [103.5, 116, 123]) than Darknet gives "
+              "(RGB, mean [0, 0, 0], std [255, 255, 255])");
+    EXPECT_EQ(error.where(), (folder / "a.pth").string());
+    EXPECT_NE(error.fix().find("PIXEL_STD"), std::string::npos);
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "a.weights"));
+}
+
 // mmdetection's ImageNet files name the backbone's layers without "backbone.".
 TEST(DarknetConvert, ABareBackboneIsWrittenAsTheBackboneOfAYoloV3) {
   const test::TemporaryFolder folder;
@@ -78,6 +161,23 @@ TEST(DarknetConvertSlow, FilesOfDarknetsOwnNetworksAreKnownByTheirLength) {
     EXPECT_EQ(content.item("file")["pixel_format"].string(), "RGB");
     expect_round_trip(file, {});
   }
+}
+
+TEST(DarknetConvert, FilesThatCannotBeReadAreNamedOnce) {
+  const test::TemporaryFolder folder;
+  files::write_atomic(folder / "net.cfg", kCfg);
+  write_darknet_file(folder / "a.weights", random_file(44));
+  const auto where = [&](const char* weights, const char* cfg) -> std::string {
+    try {
+      convert_from_darknet(folder / weights, folder / "a.pth", folder / cfg);
+    } catch (const Error& error) {
+      return error.where();
+    }
+    return "";
+  };
+  EXPECT_EQ(where("a.weights", "net.cfg"), "");
+  EXPECT_EQ(where("none.weights", "net.cfg"), (folder / "none.weights").string());
+  EXPECT_EQ(where("a.weights", "none.cfg"), (folder / "none.cfg").string());
 }
 
 TEST(DarknetConvert, OtherFilesAreRefused) {

@@ -211,6 +211,23 @@ TEST(DarknetNetwork, DropoutIsReproducibleAndOnlyForTraining) {
   EXPECT_TRUE(network->forward(images, {1})[0].equal(network->forward(images, {2})[0]));
 }
 
+// Darknet's forward_batchnorm_layer: rolling = .99 * rolling + .01 * batch, the variance over N
+// - 1.
+TEST(DarknetNetwork, RunningStatisticsKeep99PercentOfThemselves) {
+  DarknetNetwork network = make_network();
+  const torch::NoGradGuard no_grad;
+  const Tensor images = torch::randn({2, 3, 32, 32}) + 3;
+  const Tensor weight = network->named_parameters()["0.conv.weight"];
+  const Tensor convolved = torch::conv2d(images, weight, {}, 2, 1).transpose(0, 1).flatten(1);
+  const Tensor mean = network->named_buffers()["0.bn.running_mean"];
+  const Tensor variance = network->named_buffers()["0.bn.running_var"];
+  const Tensor wanted_mean = 0.99 * mean + 0.01 * convolved.mean(1);
+  const Tensor wanted_variance = 0.99 * variance + 0.01 * convolved.var(1, /*unbiased=*/true);
+  network->forward(images, {1, 2});
+  EXPECT_TRUE(expect_close(mean, wanted_mean, {.rtol = 1e-5, .atol = 1e-6}));
+  EXPECT_TRUE(expect_close(variance, wanted_variance, {.rtol = 1e-5, .atol = 1e-6}));
+}
+
 TEST(DarknetNetworkProperty, BatchingEqualsOneByOne) {
   DarknetNetwork network = make_network();
   network->eval();

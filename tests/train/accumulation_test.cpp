@@ -125,7 +125,7 @@ void expect_parts_train_as_the_whole(const std::function<std::shared_ptr<Detecto
             << "step " << step << " " << losses[i].first;
       }
       EXPECT_NEAR(trained.steps[step].grad_norm, expected.steps[step].grad_norm,
-                  1e-5 * expected.steps[step].grad_norm)
+                  1e-4 * expected.steps[step].grad_norm)  // single f32 sums, by threads
           << "step " << step;
     }
   }

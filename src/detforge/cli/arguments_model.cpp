@@ -119,7 +119,7 @@ Declaration declare_predict(CLI::App& parent) {
       ->type_name("DIR")
       ->capture_default_str();
   app->add_option("--json", arguments->json,
-                  "File for the detections: image, class name, score, xywh box")
+                  "File for the detections: image, class name, score, xywh box, mask")
       ->type_name("FILE");
   app->add_option("--score-threshold", arguments->score_threshold,
                   "Least score of a detection that is drawn and written")

@@ -55,16 +55,19 @@ ImageSize two(const Integers& height_width) {
   return {height_width.at(0), height_width.at(1)};
 }
 
-/// SIZE_TRAIN or SIZE_TEST.
-ImageSize network_size(const Config& config, const Integers& key) {
-  if (!key.empty()) {
-    return two(key);
+ImageSize train_size(const Config& config) {
+  if (!config.input.size_train.empty()) {
+    return two(config.input.size_train);
   }
   if (config.model.darknet.cfg.empty()) {
     return {416, 416};
   }
   const DarknetCfg cfg = darknet_cfg(config.model);
   return {cfg.height, cfg.width};
+}
+
+ImageSize test_size(const Config& config) {
+  return config.input.size_test.empty() ? train_size(config) : two(config.input.size_test);
 }
 
 Interpolation interpolation_of(const std::string& name) {
@@ -78,7 +81,7 @@ std::array<std::int64_t, 2> edges(const Integers& two) {
 /// RESIZE_TRAIN and what it uses.
 void set_train_resize(const Config& config, TransformPipeline::Options& options) {
   const InputConfig& input = config.input;
-  const ImageSize size = network_size(config, input.size_train);
+  const ImageSize size = train_size(config);
   if (input.resize_train == "range") {
     options.resize_range = {.low = edges(input.range_low), .high = edges(input.range_high)};
   } else if (input.resize_train == "fixed") {
@@ -194,7 +197,7 @@ TransformPipeline::Options train_transform_options(const Config& config) {
 
 TransformPipeline::Options test_transform_options(const Config& config) {
   const InputConfig& input = config.input;
-  const ImageSize size = network_size(config, input.size_test);
+  const ImageSize size = test_size(config);
   const std::array<std::int64_t, 2> bounds = {size.height, size.width};
   TransformPipeline::Options options{
       .min_sizes = {input.min_size_test},

@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <optional>
 
+#include <fmt/ranges.h>
+
 #include "detforge/cli/build.h"
 #include "detforge/config/architecture.h"
 #include "detforge/core/error.h"
-#include "detforge/core/files.h"
+#include "detforge/core/log.h"
 #include "detforge/eval/test_time_augmentation.h"
 #include "detforge/models/darknet/darknet_detector.h"
 #include "detforge/models/rcnn/faster_rcnn.h"
@@ -214,9 +216,19 @@ YoloV3Options yolov3_options(const Config& config) {
   };
 }
 
+/// The file's own schedule, augmentation and loss weights are the config's matter.
+void warn_of_unused(const DarknetCfg& cfg, const std::string& file) {
+  if (!cfg.unused.empty()) {
+    log::warn("{}: the recipe decides what these settings are about, they have no effect: {}", file,
+              fmt::join(cfg.unused, ", "));
+  }
+}
+
 DarknetDetectorOptions darknet_options(const Config& config) {
+  DarknetCfg cfg = darknet_cfg(config.model);
+  warn_of_unused(cfg, config.model.darknet.cfg);
   return {
-      .cfg = read_darknet_cfg(config.model.darknet.cfg),
+      .cfg = std::move(cfg),
       .loss = yolo_loss_options(config.model.yolo),
       .output = yolo_output_options(config),
   };
@@ -234,12 +246,7 @@ FasterRcnnOptions faster_rcnn_options(const Config& config) {
 }
 
 DarknetCfg darknet_cfg(const ModelConfig& model) {
-  try {
-    return parse_darknet_cfg(files::read(model.darknet.cfg));
-  } catch (Error& error) {
-    error.add_where(model.darknet.cfg);
-    throw;
-  }
+  return read_darknet_cfg(model.darknet.cfg);
 }
 
 std::int64_t class_count(const Config& config) {
@@ -260,6 +267,12 @@ std::shared_ptr<Detector> build_detector(const Config& config) {
 
 std::shared_ptr<Detector> with_test_time_augmentation(const Config& config,
                                                       std::shared_ptr<Detector> detector) {
+  if (config.input.resize_test != "shortest_edge" || config.input.interpolation != "pillow") {
+    log::warn(
+        "TEST.AUG resizes by the shortest edge to TEST.AUG.MIN_SIZES, as Pillow does: "
+        "INPUT.RESIZE_TEST {} and INPUT.INTERPOLATION {} do not count",
+        config.input.resize_test, config.input.interpolation);
+  }
   return std::make_shared<AugmentedDetector>(
       std::move(detector),
       TestTimeAugmentationOptions{.min_sizes = config.test.aug.min_sizes,

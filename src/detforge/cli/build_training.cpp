@@ -6,6 +6,7 @@
 
 #include "detforge/cli/build.h"
 #include "detforge/config/architecture.h"
+#include "detforge/config/load.h"
 #include "detforge/config/print.h"
 #include "detforge/core/error.h"
 #include "detforge/core/log.h"
@@ -24,6 +25,7 @@ EpochLength epoch_length(const Config& config, const CocoDataset& dataset) {
 
 Config with_resolved_schedule(Config config, const EpochLength& epoch) {
   SolverConfig& solver = config.solver;
+  const bool had_epochs = has_epochs(config);
   const auto convert = [&](double& epochs, std::int64_t& steps) {
     if (epochs > 0) {
       steps = epoch.iterations(std::exchange(epochs, 0.0));
@@ -37,6 +39,11 @@ Config with_resolved_schedule(Config config, const EpochLength& epoch) {
   }
   log::info("an epoch is {} steps; this run has {:.1f} epochs, {} steps", epoch.iterations(),
             epoch.epochs(solver.max_iter), solver.max_iter);
+  if (had_epochs) {  // before, there was no telling
+    for (const std::string& warning : schedule_warnings(solver)) {
+      log::warn("{}", warning);
+    }
+  }
   if (const auto reference = std::exchange(solver.reference_ims_per_batch, 0); reference > 0) {
     const double lr = scale_lr_linearly(solver.base_lr, solver.ims_per_batch, reference);
     log::info("SOLVER.BASE_LR {} for {} images a step is {} for {} (linear rule)", solver.base_lr,
@@ -116,17 +123,17 @@ void check_class_count(const Config& config, const CocoDataset& dataset) {
   const std::string key = num_classes_key(config.model);
   const std::string names = fmt::format("{}", fmt::join(dataset.class_names(), ", "));
   if (key.empty()) {
-    throw Error(fmt::format("the network has {} classes, but the training data has {} ({})",
-                            expected, classes, names),
+    throw Error(fmt::format("the network has {} classes, but the data has {} ({})", expected,
+                            classes, names),
                 fmt::format("set classes={} and the filters before each [yolo] in {}, or choose "
                             "classes with DATASETS.CLASSES",
                             classes, config.model.darknet.cfg),
                 Error::Kind::kUsage);
   }
-  throw Error(fmt::format("{} is {}, but the training data has {} classes ({})", key, expected,
-                          classes, names),
-              fmt::format("add {} {}, or choose classes with DATASETS.CLASSES", key, classes),
-              Error::Kind::kUsage);
+  throw Error(
+      fmt::format("{} is {}, but the data has {} classes ({})", key, expected, classes, names),
+      fmt::format("add {} {}, or choose classes with DATASETS.CLASSES", key, classes),
+      Error::Kind::kUsage);
 }
 
 void check_masks(const Config& config, const CocoDataset& dataset) {

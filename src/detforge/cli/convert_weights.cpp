@@ -8,6 +8,17 @@
 #include "detforge/export/darknet_convert.h"
 
 namespace detforge {
+namespace {
+
+/// "84 convolutions", or how many of them the file has.
+std::string convolutions(const DarknetConversion& done) {
+  return done.convolutions == done.total
+             ? fmt::format("{} convolutions", done.total)
+             : fmt::format("{} of {} convolutions (the file ends there)", done.convolutions,
+                           done.total);
+}
+
+}  // namespace
 
 int run_convert_weights(const ConvertWeightsArguments& arguments) {
   namespace fs = std::filesystem;
@@ -25,7 +36,7 @@ int run_convert_weights(const ConvertWeightsArguments& arguments) {
   const auto cfg = arguments.cfg.empty() ? std::optional<fs::path>() : fs::path(arguments.cfg);
   const DarknetConversion done =
       to_darknet ? convert_to_darknet(in, out) : convert_from_darknet(in, out, cfg);
-  fmt::print("{} convolutions, {} numbers{}: {}\n", done.convolutions, done.floats,
+  fmt::print("{}, {} numbers{}: {}\n", convolutions(done), done.floats,
              done.num_classes > 0 ? fmt::format(", {} classes", done.num_classes) : "",
              out.string());
   return 0;

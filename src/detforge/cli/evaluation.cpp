@@ -96,6 +96,7 @@ CocoEvaluation::CocoEvaluation(const Config& config,
       categories_() {
   keep_categories(inputs_, config.datasets.classes);
   if (class_names.empty()) {
+    check_class_count(config, dataset_);  // without names, only their number can be checked
     class_names = dataset_.class_names();
   }
   if (config.model.mask_on) {

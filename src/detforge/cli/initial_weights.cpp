@@ -1,35 +1,18 @@
 #include "detforge/cli/initial_weights.h"
 
-#include <cmath>
-
 #include <fmt/format.h>
 
+#include "detforge/config/architecture.h"
 #include "detforge/core/error.h"
 #include "detforge/core/log.h"
 #include "detforge/export/load_weights.h"
+#include "detforge/export/weights_source.h"
 
 namespace detforge {
-namespace {
-
-bool differ(const std::vector<double>& file, const Numbers& config) {
-  if (file.empty()) {
-    return false;  // the file does not say
-  }
-  for (std::size_t i = 0; i < file.size(); ++i) {
-    if (i >= config.size() || std::abs(file[i] - config[i]) > 1e-3) {
-      return true;
-    }
-  }
-  return false;
-}
-
-}  // namespace
 
 void check_preprocessing(const Preprocessing& file, const Config& config) {
-  const bool format_differs =
-      !file.pixel_format.empty() && file.pixel_format != config.input.format;
-  if (!format_differs && !differ(file.pixel_mean, config.model.pixel_mean) &&
-      !differ(file.pixel_std, config.model.pixel_std)) {
+  if (preprocessing_fits(file,
+                         {config.model.pixel_mean, config.model.pixel_std, config.input.format})) {
     return;
   }
   throw Error(
@@ -43,19 +26,28 @@ void check_preprocessing(const Preprocessing& file, const Config& config) {
       Error::Kind::kUsage);
 }
 
+void refuse_download(const ModelConfig& model) {
+  if (model.weights.find("://") == std::string::npos) {
+    return;
+  }
+  const std::string scratch = is_rcnn(model)
+                                  ? "MODEL.RESNETS.NORM GN MODEL.BACKBONE.FREEZE_AT 0"
+                                  : "MODEL.DARKNET.NORM_EVAL false MODEL.DARKNET.FREEZE_AT 0";
+  throw Error(
+      "MODEL.WEIGHTS names a download, " + model.weights +
+          ", and DetForge uses no network by itself",
+      "download it and give --init FILE, or put it below --data, or train from scratch with "
+      "MODEL.WEIGHTS '' " +
+          scratch,
+      Error::Kind::kUsage);
+}
+
 LoadReport load_initial_weights(Detector& detector, const Config& config) {
   const std::string& file = config.model.weights;
   if (file.empty()) {
     return {};
   }
-  if (file.find("://") != std::string::npos) {
-    throw Error(
-        "MODEL.WEIGHTS names a download, " + file + ", and DetForge uses no network by itself",
-        "download it and give --init FILE, or put it below --data, or train from scratch with "
-        "MODEL.WEIGHTS '' "
-        "MODEL.RESNETS.NORM GN MODEL.BACKBONE.FREEZE_AT 0",
-        Error::Kind::kUsage);
-  }
+  refuse_download(config.model);
   LoadReport report = load_weights(detector, file);
   check_preprocessing(report.preprocessing, config);
   log::info("weights from {} ({})\n{}", file, report.layout, report.table());

@@ -12,6 +12,9 @@ namespace detforge {
 /// FORMAT) differs from the config's.
 LoadReport load_initial_weights(Detector& detector, const Config& config);
 
+/// Throws Error (usage) if MODEL.WEIGHTS names a download.
+void refuse_download(const ModelConfig& model);
+
 /// The last of these checks alone; values that the file does not say are taken to fit.
 void check_preprocessing(const Preprocessing& file, const Config& config);
 

@@ -54,9 +54,10 @@ RecipeOptions choose_recipe(const ModelSource& source, const Value* content) {
   } else {
     const Value* stored = content != nullptr ? content->find("config") : nullptr;
     const std::string* yaml = stored != nullptr ? stored->get_if<std::string>() : nullptr;
-    DETFORGE_CHECK(yaml != nullptr,
-                   "these weights do not say what model they are for: they hold no config",
-                   "give the recipe with --config");
+    DETFORGE_CHECK(
+        yaml != nullptr, "these weights do not say what model they are for: they hold no config",
+        "give the recipe with --config (for a network of Darknet: configs/Base-Darknet.yaml "
+        "and --cfg-options MODEL.DARKNET.CFG=FILE)");
     recipe.text = *yaml;
     recipe.file = source.source;
   }
@@ -76,6 +77,7 @@ LoadedModel load_model(const ModelSource& source) {
       .detector = nullptr,
       .class_names = {}};
   if (weights.empty()) {
+    refuse_download(model.config.model);
     weights = model.config.model.weights;
     DETFORGE_CHECK(!weights.empty(), "there are no weights to use",
                    "give --weights FILE, or a run folder");
@@ -90,6 +92,11 @@ LoadedModel load_model(const ModelSource& source) {
   log::info("weights from {}: {} tensors{}", weights, report.loaded.size(),
             report.averaged ? ", averaged over steps (ema)" : "");
   model.class_names = report.class_names;
+  const Strings& named = model.config.datasets.classes;
+  if (model.class_names.empty() &&
+      static_cast<std::int64_t>(named.size()) == class_count(model.config)) {
+    model.class_names = named;  // the file does not say, the recipe does
+  }
   model.detector->eval();
   return model;
 }

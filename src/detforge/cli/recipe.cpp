@@ -43,17 +43,6 @@ void resolve_weights(Config& config, const std::string& data) {
   }
 }
 
-/// A .cfg file that is not where it was (a run folder that was moved) is looked for beside the
-/// config, where a training puts its copy.
-void resolve_cfg(Config& config, const fs::path& config_file) {
-  std::string& cfg = config.model.darknet.cfg;
-  if (cfg.empty()) {
-    return;
-  }
-  const fs::path beside = config_file.parent_path() / fs::path(cfg).filename();
-  cfg = fs::absolute(fs::exists(cfg) ? fs::path(cfg) : beside).lexically_normal().string();
-}
-
 void resolve_data(Config& config, const std::string& data) {
   const DatasetsConfig before = config.datasets;
   const char* detectron2 = std::getenv("DETECTRON2_DATASETS");
@@ -67,6 +56,20 @@ void resolve_data(Config& config, const std::string& data) {
 }
 
 }  // namespace
+
+void resolve_cfg(Config& config, const fs::path& source) {
+  std::string& cfg = config.model.darknet.cfg;
+  if (cfg.empty()) {
+    return;
+  }
+  fs::path file = cfg;
+  for (const fs::path& folder : {source.parent_path(), source.parent_path().parent_path()}) {
+    if (!fs::exists(file) && fs::exists(folder / fs::path(cfg).filename())) {
+      file = folder / fs::path(cfg).filename();
+    }
+  }
+  cfg = fs::absolute(file).lexically_normal().string();
+}
 
 Config load_recipe(const RecipeOptions& options) {
   fs::path file = options.file;

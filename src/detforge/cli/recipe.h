@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,11 @@ struct RecipeOptions {
   std::string data = {};     ///< --data; without it $DETECTRON2_DATASETS counts
   bool needs_data = true;    ///< false: DATASETS stays as it is
 };
+
+/// Makes MODEL.DARKNET.CFG absolute. A file that is not where it was (a run folder that was moved)
+/// is looked for beside `source`, the config or checkpoint, and one folder up, where a training
+/// puts its copy.
+void resolve_cfg(Config& config, const std::filesystem::path& source);
 
 /// Loads the config, applies the options, resolves datasets (resolve_datasets) and the .cfg file to
 /// absolute paths and logs the config's warnings. Throws as load_config does.

@@ -11,6 +11,7 @@
 #include "detforge/config/load.h"
 #include "detforge/config/print.h"
 #include "detforge/core/error.h"
+#include "detforge/core/files.h"
 #include "detforge/core/log.h"
 
 namespace detforge {
@@ -19,7 +20,7 @@ namespace {
 // Prefixes of keys that may change when a run goes on. SOLVER.IMS_PER_BATCH is not among them: the
 // order of the images would be another one. The training data may move to another place; its number
 // of images is checked on restore.
-constexpr std::array<std::string_view, 13> kMayChange = {"TEST.",
+constexpr std::array<std::string_view, 15> kMayChange = {"TEST.",
                                                          "DATASETS.TEST",
                                                          "DATASETS.TRAIN_JSON",
                                                          "DATASETS.TRAIN_IMAGES",
@@ -31,6 +32,8 @@ constexpr std::array<std::string_view, 13> kMayChange = {"TEST.",
                                                          "MODEL.WEIGHTS",
                                                          "INPUT.MIN_SIZE_TEST",
                                                          "INPUT.MAX_SIZE_TEST",
+                                                         "INPUT.RESIZE_TEST",
+                                                         "INPUT.SIZE_TEST",
                                                          "SOLVER."};
 
 bool may_change(const std::string& difference) {
@@ -41,6 +44,13 @@ bool may_change(const std::string& difference) {
                      [&](std::string_view prefix) { return difference.starts_with(prefix); });
 }
 
+/// A .cfg file may lie elsewhere, if it says the same.
+void keep_equal_cfg(const std::string& stored, std::string& cfg) {
+  if (!stored.empty() && !cfg.empty() && files::read(stored) == files::read(cfg)) {
+    cfg = stored;
+  }
+}
+
 }  // namespace
 
 Config load_resumed_config(const TrainArguments& arguments) {
@@ -49,7 +59,8 @@ Config load_resumed_config(const TrainArguments& arguments) {
                 Error::Kind::kUsage);
   }
   const std::filesystem::path stored_file = std::filesystem::path(arguments.resume) / "config.yaml";
-  const Config stored = load_config(stored_file);
+  Config stored = load_config(stored_file);
+  resolve_cfg(stored, stored_file);
   Config config =
       load_recipe({.file = arguments.config.empty() ? stored_file.string() : arguments.config,
                    .overrides = arguments.overrides,
@@ -58,6 +69,7 @@ Config load_resumed_config(const TrainArguments& arguments) {
   if (config.seed < 0) {
     config.seed = stored.seed;  // drawn when the run began
   }
+  keep_equal_cfg(stored.model.darknet.cfg, config.model.darknet.cfg);
   for (const std::string& difference : config_differences(stored, config)) {
     if (!may_change(difference)) {
       throw Error("a run cannot be resumed with another " + difference,

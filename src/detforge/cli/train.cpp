@@ -61,6 +61,11 @@ TrainProgress start_progress(const TrainArguments& arguments,
                              Detector& detector) {
   if (!arguments.resume.empty()) {
     if (const auto progress = checkpointer.resume()) {
+      DETFORGE_CHECK(
+          progress->iteration < config.solver.max_iter,
+          fmt::format("nothing to do: {} of {} steps are already done", progress->iteration,
+                      config.solver.max_iter),
+          "raise SOLVER.MAX_ITER to train on, or evaluate what is there with detforge eval");
       return *progress;
     }
     log::warn("{} holds no checkpoint yet: starting from the beginning", arguments.resume);
@@ -110,6 +115,17 @@ std::unique_ptr<CocoEvaluation> build_evaluation(const Config& config,
                                           CocoEvaluationOptions{.threads = threads});
 }
 
+/// What EvaluationHook calls: the evaluation, into a folder named after the step.
+EvaluationHook::Evaluate judge(const CocoEvaluation* evaluation,
+                               Detector& detector,
+                               const std::filesystem::path& run) {
+  return [=, &detector](std::int64_t iteration) {
+    return evaluation == nullptr
+               ? EvaluationResult{}
+               : evaluation->run(detector, run / "eval" / fmt::format("iter_{}", iteration));
+  };
+}
+
 /// A network described by a file needs it as long as its weights: the run folder keeps a copy.
 Config with_own_cfg(Config config, const std::filesystem::path& run) {
   std::string& cfg = config.model.darknet.cfg;
@@ -143,10 +159,6 @@ LoopResult train_run(const TrainArguments& arguments, const Config& recipe) {
       {.folder = run / "checkpoints", .keep_periodic = config.solver.checkpoints_keep},
       checkpoint_context(config, dataset), *detector, optimizer, loader, ema.get());
   const TrainProgress start = start_progress(arguments, config, checkpointer, *detector);
-  DETFORGE_CHECK(start.iteration < config.solver.max_iter,
-                 fmt::format("nothing to do: {} of {} steps are already done", start.iteration,
-                             config.solver.max_iter),
-                 "raise SOLVER.MAX_ITER to train on, or evaluate what is there with detforge eval");
 
   const auto evaluation = build_evaluation(config, dataset.class_names(), arguments.threads);
   if (evaluation != nullptr) {
@@ -163,13 +175,8 @@ LoopResult train_run(const TrainArguments& arguments, const Config& recipe) {
                    .start_iter = start.iteration,
                    .epoch_iters = epoch.iterations()});
   CheckpointHook checkpoints(checkpointer, config.solver.checkpoint_period);
-  const auto evaluate = [&](std::int64_t iteration) {
-    return evaluation == nullptr
-               ? EvaluationResult{}
-               : evaluation->run(*detector, run / "eval" / fmt::format("iter_{}", iteration));
-  };
-  EvaluationHook evaluations(evaluate, config.test.eval_period, *detector, checkpointer, log,
-                             ema.get());
+  EvaluationHook evaluations(judge(evaluation.get(), *detector, run), config.test.eval_period,
+                             *detector, checkpointer, log, ema.get());
 
   files::write_atomic(run / "config.yaml",
                       to_yaml(config));  // now that nothing can refuse it any more

@@ -18,11 +18,19 @@ bool is_used(const ModelConfig& model, const std::string& key) {
       "MODEL.BACKBONE.",         "MODEL.RESNETS.", "MODEL.FPN.", "MODEL.PROPOSAL_GENERATOR.",
       "MODEL.ANCHOR_GENERATOR.", "MODEL.RPN.",     "MODEL.ROI_"};
   constexpr std::array kYolo = {"MODEL.DARKNET.", "MODEL.YOLO."};
-  return is_rcnn(model) ? !within(kYolo) : !within(kRcnn);
+  constexpr std::array kSaidByCfg = {"MODEL.DARKNET.",           "MODEL.YOLO.NUM_CLASSES",
+                                     "MODEL.YOLO.NECK_CHANNELS", "MODEL.YOLO.HEAD_CHANNELS",
+                                     "MODEL.YOLO.ANCHORS",       "MODEL.YOLO.IGNORE_IOU_THRESH"};
+  if (is_rcnn(model)) {
+    return !within(kYolo);
+  }
+  const bool said_by_cfg =
+      model.meta_architecture == "Darknet" && key != "MODEL.DARKNET.CFG" && within(kSaidByCfg);
+  return !within(kRcnn) && !said_by_cfg;
 }
 
 double usual_lr_per_image(const ModelConfig& model) {
-  return is_rcnn(model) ? 0.02 / 16 : 0.001 / 64;
+  return is_rcnn(model) ? 0.02 / 16 : 0.000125 / 64;
 }
 
 std::string num_classes_key(const ModelConfig& model) {

@@ -11,7 +11,8 @@ namespace detforge {
 /// Faster and Mask R-CNN.
 bool is_rcnn(const ModelConfig& model);
 
-/// False for keys of parts that another architecture has: MODEL.RPN.* for a YOLO.
+/// False for keys of parts that another architecture has: MODEL.RPN.* for a YOLO, and for a .cfg
+/// network what its file says: MODEL.YOLO.ANCHORS.
 bool is_used(const ModelConfig& model, const std::string& key);
 
 /// BASE_LR over IMS_PER_BATCH in the reference's recipes.

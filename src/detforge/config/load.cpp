@@ -10,9 +10,23 @@
 #include "detforge/config/validate.h"
 #include "detforge/config/value.h"
 #include "detforge/core/error.h"
+#include "detforge/core/log.h"
 
 namespace detforge {
 namespace {
+
+/// A length can be said in steps or in epochs: the form that is said last counts.
+void forget_epochs(const std::string& steps_key, Config& config) {
+  if (steps_key == "SOLVER.MAX_ITER") {
+    config.solver.max_epochs = 0;
+  } else if (steps_key == "SOLVER.STEPS") {
+    config.solver.steps_epochs.clear();
+  } else if (steps_key == "SOLVER.CHECKPOINT_PERIOD") {
+    config.solver.checkpoint_period_epochs = 0;
+  } else if (steps_key == "TEST.EVAL_PERIOD") {
+    config.test.eval_period_epochs = 0;
+  }
+}
 
 void apply(const config::Entry& entry, Config& out) {
   const config::Key* key = config::find_key(entry.key);
@@ -22,6 +36,7 @@ void apply(const config::Entry& entry, Config& out) {
                   Error::Kind::kUsage);
     }
     config::set_value(out, *key, entry.value);
+    forget_epochs(entry.key, out);
   } catch (Error& e) {
     e.add_where(entry.place);
     throw;
@@ -55,6 +70,18 @@ std::vector<std::string> scratch_warnings(const ModelConfig& model) {
   return warnings;
 }
 
+/// Keys of another architecture that were set: whoever set them expects an effect.
+void warn_unused(const Config& config, const std::map<std::string, std::string>& places) {
+  for (const auto& [name, place] : places) {
+    const config::Key& key = *config::find_key(name);
+    if (!is_used(config.model, name) &&
+        config::format_value(config, key) != config::format_value({}, key)) {
+      log::warn("{} ({}) has no effect with MODEL.META_ARCHITECTURE {}", name, place,
+                config.model.meta_architecture);
+    }
+  }
+}
+
 Config build(std::vector<config::Entry> entries, const std::vector<std::string>& overrides) {
   const auto words = config::entries_of_words(overrides);
   entries.insert(entries.end(), words.begin(), words.end());
@@ -68,6 +95,7 @@ Config build(std::vector<config::Entry> entries, const std::vector<std::string>&
     const auto place = places.find(key);
     return place == places.end() ? std::string() : place->second;
   });
+  warn_unused(result, places);
   return result;
 }
 
@@ -83,9 +111,14 @@ Config load_config_text(const std::string& text,
   return build(config::entries_of_text(text, name), overrides);
 }
 
-std::vector<std::string> config_warnings(const Config& config) {
-  std::vector<std::string> warnings;
+bool has_epochs(const Config& config) {
   const SolverConfig& solver = config.solver;
+  return solver.max_epochs > 0 || !solver.steps_epochs.empty() ||
+         solver.checkpoint_period_epochs > 0 || config.test.eval_period_epochs > 0;
+}
+
+std::vector<std::string> schedule_warnings(const SolverConfig& solver) {
+  std::vector<std::string> warnings;
   if (solver.lr_scheduler_name == "WarmupMultiStepLR") {
     for (const auto step : solver.steps) {
       if (step >= solver.max_iter) {
@@ -102,9 +135,23 @@ std::vector<std::string> config_warnings(const Config& config) {
                     "rate is never reached",
                     solver.warmup_iters, solver.max_iter));
   }
+  return warnings;
+}
+
+std::vector<std::string> config_warnings(const Config& config) {
+  std::vector<std::string> warnings;
+  if (!has_epochs(config)) {
+    warnings = schedule_warnings(config.solver);
+  }
   if (config.model.weights.empty()) {
     const std::vector<std::string> frozen = scratch_warnings(config.model);
     warnings.insert(warnings.end(), frozen.begin(), frozen.end());
+  }
+  if (!is_rcnn(config.model) && config.solver.reference_ims_per_batch > 0) {
+    warnings.push_back(
+        "SOLVER.REFERENCE_IMS_PER_BATCH scales the rate of losses that are means, but YOLO's "
+        "losses "
+        "are sums, which grow with the batch by themselves");
   }
   if (config.test.detections_per_image > config.test.max_dets) {
     warnings.push_back(

@@ -22,7 +22,14 @@ Config load_config_text(const std::string& text,
                         const std::string& name,
                         const std::vector<std::string>& overrides = {});
 
-/// What is allowed but probably not meant, one sentence each.
+/// Whether a length is said in epochs, which only the training data turns into steps.
+bool has_epochs(const Config& config);
+
+/// What is probably not meant in lengths of steps, one sentence each.
+std::vector<std::string> schedule_warnings(const SolverConfig& solver);
+
+/// What is allowed but probably not meant, one sentence each; schedule_warnings() unless
+/// has_epochs().
 std::vector<std::string> config_warnings(const Config& config);
 
 }  // namespace detforge

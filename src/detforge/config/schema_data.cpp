@@ -28,7 +28,7 @@ std::vector<Key> resize_keys() {
        "(height, width) of training images; empty = that of DARKNET.CFG, or 416 x 416",
        {.min = 1, .max_length = 2}},
       {KEY(input.size_test),
-       "(height, width) of test images, or their bounds; empty as SIZE_TRAIN",
+       "(height, width) of test images, or their bounds; empty = SIZE_TRAIN",
        {.min = 1, .max_length = 2}},
       {KEY(input.interpolation),
        "bilinear resizing as Pillow does it (antialiased) or as OpenCV (our key)",

@@ -25,7 +25,8 @@ std::vector<Key> solver_keys() {
        {.min = 1}},
       {KEY(solver.max_iter), "training steps", {.min = 1}},
       {KEY(solver.max_epochs),
-       "passes over the training data, instead of MAX_ITER; 0 = off (our key)",
+       "passes over the training data; of this and MAX_ITER, the one that is set last counts (our "
+       "key)",
        {.min = 0}},
       {KEY(solver.lr_scheduler_name),
        "learning rate over time, after warm-up",
@@ -35,7 +36,9 @@ std::vector<Key> solver_keys() {
        {.min = 0, .above_min = true}},
       {KEY(solver.base_lr_end), "learning rate at the end (WarmupCosineLR)", {.min = 0}},
       {KEY(solver.steps), "steps at which the rate is multiplied by GAMMA", {.min = 0}},
-      {KEY(solver.steps_epochs), "the same in epochs, instead of STEPS (our key)", {.min = 0}},
+      {KEY(solver.steps_epochs),
+       "the same in epochs; the one that is set last counts (our key)",
+       {.min = 0}},
       {KEY(solver.gamma), "factor at each of STEPS", {.min = 0, .max = 1, .above_min = true}},
       {KEY(solver.num_decays),
        "equally spaced decays by GAMMA (WarmupStepWithFixedGammaLR)",
@@ -52,7 +55,7 @@ std::vector<Key> solver_keys() {
       {KEY(solver.bias_lr_factor), "learning rate of biases relative to weights", {.min = 0}},
       {KEY(solver.checkpoint_period), "steps between checkpoints", {.min = 1}},
       {KEY(solver.checkpoint_period_epochs),
-       "epochs between checkpoints, instead of CHECKPOINT_PERIOD; 0 = off (our key)",
+       "the same in epochs; the one that is set last counts (our key)",
        {.min = 0}},
       {KEY(solver.checkpoints_keep), "periodic checkpoints kept besides last and best", {.min = 0}},
       {KEY(solver.nonfinite_skip),
@@ -76,7 +79,7 @@ std::vector<Key> test_keys() {
   return {
       {KEY(test.eval_period), "steps between evaluations; 0 = only at the end", {.min = 0}},
       {KEY(test.eval_period_epochs),
-       "epochs between evaluations, instead of EVAL_PERIOD; 0 = off (our key)",
+       "the same in epochs; the one that is set last counts (our key)",
        {.min = 0}},
       {KEY(test.detections_per_image), "most detections kept per image", {.min = 1}},
       {KEY(test.max_dets),
@@ -102,7 +105,9 @@ std::vector<Key> ema_keys() {
        "keeps a moving average of the weights, which evaluations and best.pth use"},
       {KEY(model_ema.decay), "share of the average kept at each step", {.min = 0, .max = 1}},
       {KEY(model_ema.tau),
-       "steps in which DECAY is reached: decay * (1 - exp(-steps / TAU)); 0 = at once (our key)",
+       "warm-up of DECAY: after TAU steps 63 % of it, decay * (1 - exp(-steps / TAU)); 0 = none "
+       "(our "
+       "key)",
        {.min = 0}},
   };
 }

@@ -69,7 +69,9 @@ std::vector<Key> detector_keys() {
        "class probability, or with SELECTION_TEST product the score, that a detection needs",
        {.min = 0, .max = 1}},
       {KEY(model.yolo.nms_thresh_test), "IoU above which NMS drops a box", {.min = 0, .max = 1}},
-      {KEY(model.yolo.pre_nms_topk_test), "predictions kept of each map before NMS", {.min = 1}},
+      {KEY(model.yolo.pre_nms_topk_test),
+       "predictions kept before NMS, in all; with SELECTION_TEST conf, of each map",
+       {.min = 1}},
   };
 }
 

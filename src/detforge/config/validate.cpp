@@ -138,10 +138,7 @@ void check_dilation(const ModelConfig& model, const Checker& check) {
       "set MODEL.RESNETS.RES5_DILATION 1");
 }
 
-void check_yolo(const ModelConfig& model, const Checker& check) {
-  check.require(!model.mask_on, {"MODEL.MASK_ON", "MODEL.META_ARCHITECTURE"},
-                "MODEL.META_ARCHITECTURE " + model.meta_architecture + " predicts no masks",
-                "set MODEL.MASK_ON false, or use GeneralizedRCNN");
+void check_cfg(const ModelConfig& model, const Checker& check) {
   const bool from_cfg = model.meta_architecture == "Darknet";
   check.require(from_cfg != model.darknet.cfg.empty(),
                 {"MODEL.DARKNET.CFG", "MODEL.META_ARCHITECTURE"},
@@ -149,6 +146,12 @@ void check_yolo(const ModelConfig& model, const Checker& check) {
                            "MODEL.DARKNET.CFG names none"
                          : "MODEL.DARKNET.CFG is only read with MODEL.META_ARCHITECTURE Darknet",
                 from_cfg ? "set MODEL.DARKNET.CFG" : "set MODEL.META_ARCHITECTURE Darknet");
+}
+
+void check_yolo(const ModelConfig& model, const Checker& check) {
+  check.require(!model.mask_on, {"MODEL.MASK_ON", "MODEL.META_ARCHITECTURE"},
+                "MODEL.META_ARCHITECTURE " + model.meta_architecture + " predicts no masks",
+                "set MODEL.MASK_ON false, or use GeneralizedRCNN");
   check.require(model.yolo.anchors.size() == model.yolo.neck_channels.size(),
                 {"MODEL.YOLO.ANCHORS"},
                 fmt::format("MODEL.YOLO.ANCHORS has {} lists for the maps of strides 32, 16 and 8",
@@ -244,12 +247,13 @@ void check_solver(const SolverConfig& solver, const ModelConfig& model, const Ch
                 "exchange them, or set BASE_LR_END 0");
   check.require(!solver.nesterov || solver.momentum > 0, {"SOLVER.NESTEROV", "SOLVER.MOMENTUM"},
                 "SOLVER.NESTEROV needs a SOLVER.MOMENTUM above 0", "set SOLVER.MOMENTUM 0.9");
-  check.require(!has_batch_norm(model) || solver.nonfinite_skip == 0,
-                {"SOLVER.NONFINITE_SKIP", "MODEL.RESNETS.NORM"},
-                "SOLVER.NONFINITE_SKIP cannot be used with BN: a step that is skipped has already "
-                "changed the running "
-                "statistics",
-                "use GN or FrozenBN, or set SOLVER.NONFINITE_SKIP 0");
+  const bool rcnn = is_rcnn(model);
+  check.require(
+      !has_batch_norm(model) || solver.nonfinite_skip == 0,
+      {"SOLVER.NONFINITE_SKIP", rcnn ? "MODEL.RESNETS.NORM" : "MODEL.META_ARCHITECTURE"},
+      "SOLVER.NONFINITE_SKIP cannot be used with BN: a step that is skipped has already "
+      "changed the running statistics",
+      rcnn ? "use GN or FrozenBN, or set SOLVER.NONFINITE_SKIP 0" : "set SOLVER.NONFINITE_SKIP 0");
 }
 
 void check_input(const InputConfig& input, const Checker& check) {
@@ -333,6 +337,7 @@ void check_mask_inputs(const InputConfig& input, bool mask_on, const Checker& ch
 void validate(const Config& config, const PlaceOf& place_of) {
   const Checker check(place_of);
   check_available(config, check);
+  check_cfg(config.model, check);
   if (is_rcnn(config.model)) {
     check_resnet(config.model, check);
     check_dilation(config.model, check);
@@ -345,6 +350,8 @@ void validate(const Config& config, const PlaceOf& place_of) {
   check_augmentations(config.input, check);
   check_mask_inputs(config.input, config.model.mask_on, check);
   check_solver(config.solver, config.model, check);
+  check.require(config.model_ema.decay < 1, {"MODEL_EMA.DECAY"},
+                "MODEL_EMA.DECAY 1 keeps the first weights for ever", "use 0.9998 or so");
 }
 
 }  // namespace detforge::config

@@ -1,6 +1,9 @@
 #include "detforge/export/darknet_convert.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
@@ -60,26 +63,57 @@ Value with_preprocessing(Value state, const DarknetFile& file) {
       .set("pixel_format", pixels.pixel_format);
 }
 
-DarknetFile read_file(const std::filesystem::path& path) {
-  const Value content = read_torch_file(path);
+/// What is said of the images; at least one part is.
+std::string describe(const Preprocessing& images) {
+  std::vector<std::string> parts;
+  if (!images.pixel_format.empty()) {
+    parts.push_back(images.pixel_format);
+  }
+  if (!images.pixel_mean.empty()) {
+    parts.push_back(fmt::format("mean [{}]", fmt::join(images.pixel_mean, ", ")));
+  }
+  if (!images.pixel_std.empty()) {
+    parts.push_back(fmt::format("std [{}]", fmt::join(images.pixel_std, ", ")));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+void check_images_fit(const Preprocessing& images) {
+  const Preprocessing darknet = darknet_preprocessing();
+  DETFORGE_CHECK(preprocessing_fits(images, darknet),
+                 fmt::format("the weights expect other images ({}) than Darknet gives ({})",
+                             describe(images), describe(darknet)),
+                 "train with INPUT.FORMAT RGB, MODEL.PIXEL_MEAN [0, 0, 0] and MODEL.PIXEL_STD "
+                 "[255, 255, 255]");
+}
+
+DarknetFile file_of(const Value& content) {
   DETFORGE_CHECK(holds_darknet_file(content), "this is no Darknet .weights file",
                  "give a .weights file to convert from");
   return to_darknet_file(content);
 }
 
+std::size_t count_taken(const Value& state, const std::vector<DarknetConvolution>& order) {
+  const auto is_taken = [&](const DarknetConvolution& convolution) {
+    return state.find(convolution.conv + ".weight") != nullptr;
+  };
+  return static_cast<std::size_t>(std::count_if(order.begin(), order.end(), is_taken));
+}
+
 DarknetConversion from_darknet(const DarknetFile& file,
                                const std::filesystem::path& out,
-                               const std::optional<std::filesystem::path>& cfg) {
+                               std::optional<DarknetCfg> cfg) {
   DarknetConversion done{.floats = file.values.numel()};
   std::vector<DarknetConvolution> order;
   if (cfg) {
-    order = darknet_order(DarknetDetector({.cfg = read_darknet_cfg(*cfg)}, 0));
+    order = darknet_order(DarknetDetector({.cfg = std::move(*cfg)}, 0));
   } else {
     done.num_classes = yolov3_classes(done.floats);
     order = yolov3_order(done.num_classes);
   }
   Value state = unpack_darknet(file, order);
-  done.convolutions = order.size();
+  done.total = order.size();
+  done.convolutions = count_taken(state, order);
   write_torch_file(out, with_preprocessing(std::move(state), file));
   return done;
 }
@@ -104,11 +138,12 @@ DarknetConversion to_darknet(const Value& content, const std::filesystem::path& 
   const std::vector<DarknetConvolution> order = darknet_order(shapes);
   DETFORGE_CHECK(!order.empty(), "these are no weights of YOLOv3 or of the network of a .cfg file",
                  "only those have a .weights form");
+  check_images_fit(source.preprocessing);
   const bool has_header = content.find("darknet") != nullptr;
   const DarknetFile file =
       pack_darknet(state, order, has_header ? to_darknet_file(content) : DarknetFile{});
   write_darknet_file(out, file);
-  return {.convolutions = order.size(), .floats = file.values.numel()};
+  return {.convolutions = order.size(), .total = order.size(), .floats = file.values.numel()};
 }
 
 }  // namespace
@@ -116,8 +151,13 @@ DarknetConversion to_darknet(const Value& content, const std::filesystem::path& 
 DarknetConversion convert_from_darknet(const std::filesystem::path& in,
                                        const std::filesystem::path& out,
                                        const std::optional<std::filesystem::path>& cfg) {
+  const Value content = read_torch_file(in);
+  std::optional<DarknetCfg> network;
+  if (cfg) {
+    network = read_darknet_cfg(*cfg);
+  }
   try {
-    return from_darknet(read_file(in), out, cfg);
+    return from_darknet(file_of(content), out, std::move(network));
   } catch (Error& error) {
     error.add_where(in.string());
     throw;

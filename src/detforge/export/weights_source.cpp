@@ -1,11 +1,16 @@
 #include "detforge/export/weights_source.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
 
 namespace detforge {
 namespace {
+
+constexpr double kPixelTolerance = 1e-3;
 
 /// Own checkpoints of averaged weights: what training goes on from is not what was evaluated.
 bool has_average(const Value& content) {
@@ -70,6 +75,13 @@ Preprocessing find_preprocessing(const Value& content, const Value& state_dict, 
     found.pixel_format = *format->get_if<std::string>();
   }
   return found;
+}
+
+/// Whether two lists are equal, or the file's says nothing.
+bool numbers_fit(const std::vector<double>& file, const std::vector<double>& wanted) {
+  const auto is_near = [](double a, double b) { return std::abs(a - b) <= kPixelTolerance; };
+  return file.empty() ||
+         std::equal(file.begin(), file.end(), wanted.begin(), wanted.end(), is_near);
 }
 
 /// Ours, or those that mmdetection 3 or 2 wrote.
@@ -149,6 +161,12 @@ void complete_names(std::vector<FileTensor>& tensors, const std::vector<std::str
 }
 
 }  // namespace
+
+bool preprocessing_fits(const Preprocessing& file, const Preprocessing& wanted) {
+  return (file.pixel_format.empty() || file.pixel_format == wanted.pixel_format) &&
+         numbers_fit(file.pixel_mean, wanted.pixel_mean) &&
+         numbers_fit(file.pixel_std, wanted.pixel_std);
+}
 
 bool carries_no_weights(std::string_view name) {
   return name.ends_with("num_batches_tracked") || name.ends_with("_momentum") ||

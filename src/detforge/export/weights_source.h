@@ -25,6 +25,9 @@ struct WeightsSource {
   bool averaged = false;  ///< see LoadReport
 };
 
+/// Whether the parts that `file` says are those of `wanted`, to 0.001.
+bool preprocessing_fits(const Preprocessing& file, const Preprocessing& wanted);
+
 /// Whether a tensor of this name holds nothing to be learnt: counters of BatchNorm, stored anchors
 /// and pixel statistics, momentum inside Caffe2 blobs.
 bool carries_no_weights(std::string_view name);

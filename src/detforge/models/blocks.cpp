@@ -7,7 +7,6 @@
 namespace detforge {
 namespace {
 
-constexpr double kBnMomentum = 0.1;
 constexpr std::int64_t kGnGroups = 32;
 
 Conv2dOptions conv_options(const ConvLayerOptions& o, Activation activation) {
@@ -20,7 +19,8 @@ Conv2dOptions conv_options(const ConvLayerOptions& o, Activation activation) {
 
 }  // namespace
 
-NormImpl::NormImpl(NormType type, std::int64_t channels, double eps) : type_(type), eps_(eps) {
+NormImpl::NormImpl(NormType type, std::int64_t channels, NormOptions options)
+    : type_(type), options_(options) {
   DETFORGE_CHECK(type != NormType::kNone, "there is no norm layer of type none",
                  "leave the norm out instead");
   DETFORGE_CHECK(type != NormType::kGn || channels % kGnGroups == 0,
@@ -32,7 +32,7 @@ NormImpl::NormImpl(NormType type, std::int64_t channels, double eps) : type_(typ
     weight_ = register_buffer("weight", ones.clone());
     bias_ = register_buffer("bias", zeros.clone());
     running_mean_ = register_buffer("running_mean", zeros.clone());
-    running_var_ = register_buffer("running_var", ones - eps);  // the identity, exactly
+    running_var_ = register_buffer("running_var", ones - options.eps);  // the identity, exactly
     return;
   }
   weight_ = register_parameter("weight", ones.clone());
@@ -56,16 +56,16 @@ FoldedConv NormImpl::fold(const Tensor& conv_weight, const Tensor& conv_bias) co
                            .beta = bias_,
                            .running_mean = running_mean_,
                            .running_var = running_var_,
-                           .eps = eps_});
+                           .eps = options_.eps});
 }
 
 Tensor NormImpl::forward(const Tensor& input) const {
   if (type_ == NormType::kGn) {
-    return at::group_norm(input, kGnGroups, weight_, bias_, eps_);
+    return at::group_norm(input, kGnGroups, weight_, bias_, options_.eps);
   }
   const bool use_batch = type_ == NormType::kBn && is_training();
-  return at::batch_norm(input, weight_, bias_, running_mean_, running_var_, use_batch, kBnMomentum,
-                        eps_,
+  return at::batch_norm(input, weight_, bias_, running_mean_, running_var_, use_batch,
+                        options_.momentum, options_.eps,
                         /*cudnn_enabled=*/true);
 }
 
@@ -96,7 +96,8 @@ ConvLayerImpl::ConvLayerImpl(const ConvLayerOptions& options) : options_(options
     bias_ = owner->register_parameter("bias", torch::zeros({options.out_channels}));
   } else {
     norm_ = register_module(is_module ? "bn" : "norm",
-                            Norm(options.norm, options.out_channels, options.norm_eps));
+                            Norm(options.norm, options.out_channels,
+                                 NormOptions{options.norm_eps, options.norm_momentum}));
   }
 }
 

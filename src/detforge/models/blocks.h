@@ -18,12 +18,17 @@ enum class NormType {
   kGn,        ///< 32 groups
 };
 
+struct NormOptions {
+  double eps = 1e-5;
+  double momentum = 0.1;  ///< part of a batch's statistics in the running ones (kBn)
+};
+
 /// One normalisation layer [N,C,H,W] -> same shape. State names as in Detectron2: weight,
 /// bias (parameters, buffers for kFrozenBn) and, unless kGn, running_mean, running_var buffers.
 class NormImpl : public torch::nn::Module {
  public:
   /// `type` must not be kNone. Throws Error if 32 groups do not divide `channels`.
-  NormImpl(NormType type, std::int64_t channels, double eps);
+  NormImpl(NormType type, std::int64_t channels, NormOptions options);
 
   /// True if the layer is now an affine map whose factors the input does not change (statistics are
   /// fixed, or BN outside training, or BN given no pixel): then folded into the convolution before
@@ -35,7 +40,7 @@ class NormImpl : public torch::nn::Module {
 
  private:
   NormType type_;
-  double eps_;
+  NormOptions options_;
   Tensor weight_, bias_, running_mean_, running_var_;
 };
 TORCH_MODULE(Norm);
@@ -55,7 +60,8 @@ struct ConvLayerOptions {
   std::int64_t dilation = 1;
   std::int64_t groups = 1;
   NormType norm = NormType::kNone;  ///< a bias is there exactly if there is no norm
-  double norm_eps = 1e-5;
+  double norm_eps = NormOptions{}.eps;
+  double norm_momentum = NormOptions{}.momentum;
   Activation activation = Activation::kNone;
   WeightInit init{.kind = WeightInit::Kind::kMsra};
   StateNames names = StateNames::kDetectron2;

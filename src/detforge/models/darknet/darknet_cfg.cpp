@@ -3,11 +3,9 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "detforge/core/error.h"
 #include "detforge/core/files.h"
-#include "detforge/core/log.h"
 #include "detforge/models/darknet/darknet_sections.h"
 #include "detforge/models/darknet/darknet_shapes.h"
 
@@ -79,32 +77,13 @@ DarknetCfg parse_darknet_cfg(std::string_view text) {
 }
 
 DarknetCfg read_darknet_cfg(const std::filesystem::path& file) {
+  const std::string text = files::read(file);  // its errors name the file
   try {
-    DarknetCfg cfg = parse_darknet_cfg(files::read(file));
-    if (!cfg.unused.empty()) {
-      log::warn("{}: the recipe decides what these settings are about, they have no effect: {}",
-                file.string(), fmt::join(cfg.unused, ", "));
-    }
-    return cfg;
+    return parse_darknet_cfg(text);
   } catch (Error& error) {
     error.add_where(file.string());
     throw;
   }
-}
-
-void check_class_names(const DarknetCfg& cfg,
-                       std::size_t names,
-                       const std::filesystem::path& names_file) {
-  if (static_cast<std::int64_t>(names) == cfg.num_classes) {
-    return;
-  }
-  throw Error(fmt::format("{} class names, but classes={} in {}", names, cfg.num_classes,
-                          darknet_layer_place(cfg, cfg.layers.size() - 1)),
-              fmt::format("give {} names, or set classes={} in every [yolo] and filters=masks*{} "
-                          "before it",
-                          cfg.num_classes, names, names + 5))
-      .at(__FILE__, __LINE__)
-      .add_where(names_file.string());
 }
 
 }  // namespace detforge

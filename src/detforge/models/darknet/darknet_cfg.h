@@ -90,13 +90,7 @@ std::string darknet_layer_place(const DarknetCfg& cfg, std::size_t layer);
 /// Memory: a small multiple of the text, whatever it says.
 DarknetCfg parse_darknet_cfg(std::string_view text);
 
-/// The same of a file, which errors name; one warning lists `unused`.
+/// The same of a file, which errors name.
 DarknetCfg read_darknet_cfg(const std::filesystem::path& file);
-
-/// Throws Error unless `names`, the number of classes that `names_file` names, are as many as the
-/// [yolo] layers predict. `names_file` is for the message.
-void check_class_names(const DarknetCfg& cfg,
-                       std::size_t names,
-                       const std::filesystem::path& names_file);
 
 }  // namespace detforge

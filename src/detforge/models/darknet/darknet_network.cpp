@@ -14,6 +14,7 @@ namespace {
 /// Darknet divides by sqrt(variance) + 1e-6, OpenCV's reader by sqrt(variance + 1e-6); with the
 /// latter the recorded outputs of a trained network agree to 1e-5, with 1e-5 to 1e-2 only.
 constexpr double kDarknetNormEps = 1e-6;
+constexpr double kDarknetNormMomentum = 0.01;
 
 Activation fused_activation(DarknetActivation activation) {
   switch (activation) {
@@ -78,6 +79,7 @@ void DarknetNetworkImpl::add_convolution(std::size_t index) {
                                  .groups = spec.groups,
                                  .norm = spec.batch_normalize ? NormType::kBn : NormType::kNone,
                                  .norm_eps = kDarknetNormEps,
+                                 .norm_momentum = kDarknetNormMomentum,
                                  .activation = fused_activation(spec.activation),
                                  .init = convolution_init(cfg_, index),
                                  .names = StateNames::kMmdetection}));

@@ -13,7 +13,8 @@ namespace detforge {
 
 /// The network of a .cfg file. State names: N.conv.weight and N.conv.bias or N.bn.* of the
 /// [convolutional] layer N. Convolutions start as Darknet's do, normal with std sqrt(2 / fan_in);
-/// those before a [yolo] with std 0.01. BatchNorm has eps 1e-6.
+/// those before a [yolo] with std 0.01. BatchNorm has eps 1e-6 and keeps 0.99 of its running
+/// statistics at each step.
 class DarknetNetworkImpl : public torch::nn::Module {
  public:
   explicit DarknetNetworkImpl(DarknetCfg cfg);

@@ -10,6 +10,21 @@
 namespace detforge {
 namespace {
 
+/// The objects of one image, to be read without torch's cost per element.
+struct Objects {
+  Tensor boxes, labels;  // contiguous: they own what the pointers show
+  const float* box = boxes.data_ptr<float>();
+  const std::int64_t* label = labels.data_ptr<std::int64_t>();
+};
+
+Objects objects_of(const Targets& targets) {
+  DETFORGE_CHECK(
+      targets.labels.numel() == targets.boxes.size(0),
+      fmt::format("{} labels for {} boxes", targets.labels.numel(), targets.boxes.size(0)),
+      "give each box one label");
+  return {targets.boxes.contiguous(), targets.labels.contiguous()};
+}
+
 /// Collects the targets of one scale image by image.
 class ScaleTargets {
  public:
@@ -19,7 +34,7 @@ class ScaleTargets {
         conf_(torch::zeros({images, grid.size()})),
         conf_weight_(torch::ones({images, grid.size()})) {}
 
-  void add(std::int64_t image, const YoloAssignment& assignment, const Targets& objects) {
+  void add(std::int64_t image, const YoloAssignment& assignment, const Objects& objects) {
     float* conf = conf_.data_ptr<float>() + image * grid_.size();
     float* weight = conf_weight_.data_ptr<float>() + image * grid_.size();
     const std::int64_t* roles = assignment.gt_of_anchor.data() + grid_.first();
@@ -43,9 +58,9 @@ class ScaleTargets {
     const Tensor gt_boxes = torch::tensor(gt_boxes_, torch::kFloat).view({count, 4});
     const Tensor anchor_boxes = yolo_anchors(scale_, grid_.grid()).index_select(0, index);
     Tensor classes = torch::zeros({count, num_classes});
-    for (const auto& [row, label] : classes_) {
-      classes[row][label] = 1.0F;
-    }
+    classes.index_put_({torch::tensor(class_rows_, torch::kLong),  // checks the range of labels
+                        torch::tensor(class_labels_, torch::kLong)},
+                       1.0);
     return {.conf = conf_.view({conf_.size(0), -1, anchors}),
             .conf_weight = conf_weight_.view({conf_.size(0), -1, anchors}),
             .image = torch::tensor(image_, torch::kLong),
@@ -60,21 +75,21 @@ class ScaleTargets {
   void add_positive(std::int64_t image,
                     std::int64_t index,
                     std::int64_t gt,
-                    const Targets& objects) {
-    const Tensor box = objects.boxes[gt].contiguous();
-    classes_.emplace_back(static_cast<std::int64_t>(index_.size()),
-                          objects.labels[gt].item<std::int64_t>());
+                    const Objects& objects) {
+    const float* box = objects.box + 4 * gt;
+    class_rows_.push_back(static_cast<std::int64_t>(index_.size()));
+    class_labels_.push_back(objects.label[gt]);
     image_.push_back(image);
     index_.push_back(index);
-    gt_boxes_.insert(gt_boxes_.end(), box.data_ptr<float>(), box.data_ptr<float>() + 4);
+    gt_boxes_.insert(gt_boxes_.end(), box, box + 4);
   }
 
   /// One more class for a positive anchor of this scale.
-  void add_class(std::int64_t image, const YoloAssignment::Match& match, const Targets& objects) {
+  void add_class(std::int64_t image, const YoloAssignment::Match& match, const Objects& objects) {
     for (std::size_t row = 0; row < index_.size(); ++row) {
       if (image_[row] == image && index_[row] + grid_.first() == match.anchor) {
-        classes_.emplace_back(static_cast<std::int64_t>(row),
-                              objects.labels[match.gt].item<std::int64_t>());
+        class_rows_.push_back(static_cast<std::int64_t>(row));
+        class_labels_.push_back(objects.label[match.gt]);
       }
     }
   }
@@ -94,7 +109,7 @@ class ScaleTargets {
   Tensor conf_, conf_weight_;
   std::vector<std::int64_t> image_, index_;  // of positive anchors; index within the scale
   std::vector<float> gt_boxes_;
-  std::vector<std::pair<std::int64_t, std::int64_t>> classes_;  // row, label
+  std::vector<std::int64_t> class_rows_, class_labels_;  // ones of `classes`
 };
 
 /// The boxes that the network predicts for one image now, of all anchors.
@@ -137,8 +152,9 @@ std::vector<YoloTargets> yolo_targets(const std::vector<Tensor>& maps,
             ? assign_on_grid(layout.scales, sizes, gt_boxes, options.grid)
             : assign_as_darknet(layout.scales, sizes, predicted_boxes(maps, layout, number),
                                 gt_boxes, options.darknet);
+    const Objects objects = objects_of(targets[image]);
     for (ScaleTargets& scale : scales) {
-      scale.add(number, assignment, targets[image]);
+      scale.add(number, assignment, objects);
     }
   }
   std::vector<YoloTargets> finished;
