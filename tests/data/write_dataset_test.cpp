@@ -309,6 +309,53 @@ TEST(WriteDataset, LinksPointToTheImages) {
   EXPECT_FALSE(fs::exists(out / "voc/Annotations"));
 }
 
+TEST(WriteDataset, ADatasetWrittenIntoItsOwnFolderKeepsItsImages) {
+  for (const auto images : {WriteOptions::Images::kCopy, WriteOptions::Images::kLink}) {
+    for (const Target& target : kTargets) {
+      Source data;
+      const Loaded original = data.load_it();
+      const TemporaryFolder out;
+      WriteOptions options{.output = out.path(), .split = "val", .images = kCopy};
+      const WriteReport first = write_dataset(target.format, *original.store, options);
+      const fs::path image = first.image_folder / "a.png";
+      const std::string pixels = files::read(image);
+      options.images = images;
+      options.replace = true;
+      const Loaded again =
+          load(target.format, first.annotations, {.image_root = first.image_folder.string()});
+      write_dataset(target.format, *again.store, options);
+      EXPECT_FALSE(fs::is_symlink(image));
+      EXPECT_EQ(files::read(image) == pixels, true) << image;
+    }
+  }
+}
+
+TEST(WriteDataset, LabelsLieWhereReadersLookAlsoForFoldersCalledImages) {
+  DatasetFolder data;
+  data.add_image(1, "images/x.png", encoded(".png", picture(80, 100)), 80, 100);
+  data.add_box(1, {1, 1, 20, 20});
+  files::write_atomic(data.folder / "gt.json", data.json.dump());
+  const TemporaryFolder out;
+  const WriteReport report = write_dataset(AnnotationFormat::kYolo,
+                                           *load(AnnotationFormat::kCoco, data.folder / "gt.json",
+                                                 {.image_root = data.folder.path().string()})
+                                                .store,
+                                           {.output = out.path(), .images = kCopy});
+  EXPECT_EQ(load(AnnotationFormat::kYolo, report.annotations).store->annotations().size(), 1U);
+}
+
+TEST(WriteDataset, NamesOfLabelsThatAreThereDoNotChange) {
+  Source data;
+  const Loaded original = data.load_it();
+  const TemporaryFolder out;
+  files::write_atomic(out / "obj.names", "other\nnames\n");
+  EXPECT_THAT(error_of([&] {
+                write_dataset(AnnotationFormat::kYolo, *original.store, {.output = out.path()});
+              }),
+              AllOf(HasSubstr("other classes"), HasSubstr("obj.names")));
+  EXPECT_EQ(files::read(out / "obj.names"), "other\nnames\n");
+}
+
 TEST(WriteDataset, RealBloodCellsSurviveARoundTripThroughBothFormats) {
   DETFORGE_REQUIRE_TEST_DATA("bccd");
   const fs::path bccd = test::test_data_dir() / "bccd";

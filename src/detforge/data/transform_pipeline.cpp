@@ -186,7 +186,8 @@ FilterCounts TransformPipeline::transform(Sample& sample, const Draws& draws) co
 FilterCounts TransformPipeline::first_steps(Sample& sample, Rng& rng) const {
   FilterCounts counts;
   apply_all(first_, sample, rng, counts);
-  if (mosaic_ || options_.letterbox || options_.darknet_jitter) {
+  if (mosaic_ || options_.letterbox || options_.darknet_jitter ||
+      (options_.large_scale_jitter && !first_.empty())) {
     // Before something lies around the image, into which a box could reach.
     add(counts, filter_instances(sample, filter_));
   }

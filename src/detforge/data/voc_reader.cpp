@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -235,12 +236,13 @@ bool VocReader::report_object(CheckKind kind, std::int64_t number, std::string d
 }
 
 void VocReader::add_objects(const VocAnnotation& annotation) {
-  std::set<std::pair<std::string, std::string>> seen;
+  std::set<std::tuple<std::string, bool, std::string>> seen;
   std::int64_t number = 0;
   for (const VocObject& object : annotation.objects) {
     ++number;
     const std::string corners = fmt::format("{}", fmt::join(object.corners, " "));
-    const bool is_copy = object.numbers == 4 && !seen.emplace(object.name, corners).second;
+    const bool is_copy =
+        object.numbers == 4 && !seen.emplace(object.name, object.is_difficult, corners).second;
     if (is_copy && !report_object(CheckKind::kLabelDuplicate, number,
                                   fmt::format("{} again, with corners {}", object.name, corners))) {
       builder_.count_left_out();

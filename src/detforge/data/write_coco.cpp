@@ -98,7 +98,7 @@ void write_coco(DatasetWriter& writer) {
     writer.report.image_folder = options.output / options.split;
     files::write_folder(writer.report.image_folder, options.replace, [&](const fs::path& folder) {
       for (std::size_t i = 0; i < images.size(); ++i) {
-        writer.put_image(images[i], folder / names[i]);
+        writer.put_image(images[i], folder / names[i], writer.report.image_folder / names[i]);
       }
     });
   }

@@ -74,19 +74,25 @@ void DatasetWriter::require_free(const fs::path& path) const {
   }
 }
 
-void DatasetWriter::put_image(const CocoImage& image, const fs::path& to) const {
+void DatasetWriter::put_image(const CocoImage& image,
+                              const fs::path& to,
+                              const fs::path& place) const {
   if (options_.images == WriteOptions::Images::kLeave) {
     return;
   }
   const fs::path from = store_.image_path(image);
   std::error_code error;
+  if (fs::equivalent(from, place, error)) {
+    return;
+  }
+  error.clear();
   fs::create_directories(to.parent_path(), error);
   if (!fs::is_regular_file(from)) {
     error = std::make_error_code(std::errc::no_such_file_or_directory);
   } else if (options_.images == WriteOptions::Images::kCopy) {
     fs::copy_file(from, to, error);
   } else {
-    fs::create_symlink(fs::absolute(from).lexically_normal(), to, error);
+    fs::create_symlink(fs::canonical(from), to, error);
   }
   if (error) {
     throw Error("cannot copy or link the image: " + error.message(),

@@ -27,8 +27,12 @@ class DatasetWriter {
   std::vector<std::filesystem::path> image_names(bool without_extension) const;
   /// Throws Error if the file is there and may not be replaced.
   void require_free(const std::filesystem::path& path) const;
-  /// Copies or links an image, as the options say, below write_folder()'s temporary folder.
-  void put_image(const CocoImage& image, const std::filesystem::path& to) const;
+  /// Copies or links an image, as the options say, to write_folder()'s temporary `to`, which will
+  /// become `place`. One that is `place` itself stays as it is: a dataset may be written into its
+  /// own folder. Links lead to the file itself, not to another link.
+  void put_image(const CocoImage& image,
+                 const std::filesystem::path& to,
+                 const std::filesystem::path& place) const;
   /// The image's size; throws Error if it is unknown.
   ImageSize size_of(const CocoImage& image) const;
 

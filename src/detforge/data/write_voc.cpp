@@ -30,6 +30,8 @@ void add_object(DatasetWriter& writer,
   Box box = clipped_box(a.box_xywh, size);
   if (writer.options().integer_boxes) {
     box = {std::round(box.x1), std::round(box.y1), std::round(box.x2), std::round(box.y2)};
+    box.x1 = std::min(box.x1, static_cast<double>(size.width) - 1);
+    box.y1 = std::min(box.y1, static_cast<double>(size.height) - 1);
     box.x2 = std::max(box.x2, box.x1 + 1);  // at least a pixel
     box.y2 = std::max(box.y2, box.y1 + 1);
   }
@@ -110,7 +112,8 @@ void write_voc(DatasetWriter& writer) {
     for (std::size_t i = 0; i < images.size(); ++i) {
       files::write_plain(folder / "Annotations" / (ids[i] + ".xml"),
                          annotation_xml(writer, images[i], names[i]));
-      writer.put_image(images[i], folder / "JPEGImages" / names[i]);
+      writer.put_image(images[i], folder / "JPEGImages" / names[i],
+                       options.output / "JPEGImages" / names[i]);
     }
   });
   files::write_atomic(list, fmt::format("{}\n", fmt::join(ids, "\n")));

@@ -6,7 +6,9 @@
 #include "detforge/core/error.h"
 #include "detforge/core/files.h"
 #include "detforge/data/class_names.h"
+#include "detforge/data/polygon_clip.h"
 #include "detforge/data/write_formats.h"
+#include "detforge/data/yolo_source.h"
 
 namespace detforge {
 namespace {
@@ -65,6 +67,18 @@ std::string box_row(std::int64_t label, const Box& box, ImageSize size) {
                      decimal(box.height() / height, kDigits));
 }
 
+/// The parts inside the image.
+std::vector<std::vector<double>> clipped_parts(const std::vector<std::vector<double>>& parts,
+                                               ImageSize size) {
+  const Box window{0, 0, static_cast<double>(size.width), static_cast<double>(size.height)};
+  std::vector<std::vector<double>> clipped;
+  for (const std::vector<double>& part : parts) {
+    clipped.push_back(clip_polygon(part, window));
+  }
+  std::erase_if(clipped, [](const std::vector<double>& part) { return part.empty(); });
+  return clipped;
+}
+
 std::string label_text(DatasetWriter& writer, const CocoImage& image) {
   const ImageSize size = writer.size_of(image);
   std::string text;
@@ -76,10 +90,11 @@ std::string label_text(DatasetWriter& writer, const CocoImage& image) {
       continue;
     }
     const Segmentation mask = writer.store().segmentation(a);
-    const bool as_polygon = writer.options().masks && !mask.polygons.empty();
+    const auto parts = clipped_parts(mask.polygons, size);
+    const bool as_polygon = writer.options().masks && !parts.empty();
     writer.report.masks += mask.empty() || as_polygon ? 0 : 1;
     ++writer.report.objects;
-    text += as_polygon ? polygon_row(label, joined(mask.polygons), size)
+    text += as_polygon ? polygon_row(label, joined(parts), size)
                        : box_row(label, clipped_box(a.box_xywh, size), size);
   }
   return text;
@@ -103,6 +118,30 @@ std::map<std::string, std::vector<std::string>> splits_there(const DatasetWriter
         .at(__FILE__, __LINE__);
   }
   return {};
+}
+
+/// Whether there are label files that this image set does not replace.
+bool has_other_sets(const fs::path& labels, const std::string& split) {
+  if (!fs::is_directory(labels)) {
+    return false;
+  }
+  const auto entries = fs::directory_iterator(labels);
+  return std::any_of(begin(entries), end(entries), [&](const fs::directory_entry& entry) {
+    return entry.path().filename() != split;
+  });
+}
+
+/// Label files mean classes by number: the names of those that stay must not change.
+void refuse_other_names(const DatasetWriter& writer, const fs::path& file) {
+  const WriteOptions& options = writer.options();
+  if (!fs::exists(file) || read_names_file(file) == writer.class_names() ||
+      (options.replace && !has_other_sets(options.output / "labels", options.split))) {
+    return;
+  }
+  throw Error("the folder holds label files of other classes",
+              "choose the same classes in the same order (--classes), or another output folder")
+      .add_where(file.string())
+      .at(__FILE__, __LINE__);
 }
 
 void write_data_yaml(const DatasetWriter& writer,
@@ -135,15 +174,16 @@ void write_yolo(DatasetWriter& writer) {
   const fs::path yaml = options.output / "data.yaml";
   writer.require_free(list);
   const auto splits = splits_there(writer, yaml);
+  refuse_other_names(writer, options.output / "obj.names");
   const std::vector<fs::path> names = writer.image_names(/*without_extension=*/true);
   const auto images = writer.store().images();
   const fs::path below_images = fs::path("images") / options.split;
   std::string lines;
   files::write_folder(options.output, options.replace, [&](const fs::path& folder) {
     for (std::size_t i = 0; i < images.size(); ++i) {
-      const fs::path label = fs::path(names[i]).replace_extension(".txt");
-      files::write_plain(folder / "labels" / options.split / label, label_text(writer, images[i]));
-      writer.put_image(images[i], folder / below_images / names[i]);
+      const fs::path image = below_images / names[i];
+      files::write_plain(folder / label_candidates(image).front(), label_text(writer, images[i]));
+      writer.put_image(images[i], folder / image, options.output / image);
       lines += fmt::format("./{}\n", (below_images / names[i]).string());
     }
   });
