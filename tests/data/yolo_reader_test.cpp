@@ -133,6 +133,10 @@ TEST(YoloReader, ReadsDataYamlWithEveryWayToSayTheRoot) {
   data.add("data.yaml", "train: images\nvalid: images\nnames: [x, y]\n");
   EXPECT_THAT(data.LabelFolder::load("data.yaml:val").classes(), ElementsAre("x"));
   EXPECT_THAT(data.LabelFolder::error("data.yaml:test"), HasSubstr("train, valid"));
+  for (const char* windows : {"train: .\\images", "train: 'D:\\data\\set\\images'"}) {
+    data.add("data.yaml", std::string(windows) + "\nnames: [x, y]\n");
+    EXPECT_THAT(data.LabelFolder::load("data.yaml").classes(), ElementsAre("x")) << windows;
+  }
   data.add("data.yaml", "train: lost\nnames: [x, y]\n");
   EXPECT_THAT(data.LabelFolder::error("data.yaml"),
               AllOf(HasSubstr("\"lost\" of train is not there"), HasSubstr("data.yaml")));
@@ -219,6 +223,9 @@ TEST(YoloReader, PoliciesChangeWhatIsDone) {
   data.policy.set("classes_look_one_based", "fix");
   data.policy.set("label_duplicate", "fix");
   EXPECT_THAT(data.load().classes(), ElementsAre("cell", "dot", "dot"));
+  YoloFolder validation("1 .5 .5 .5 .5\n");  // of the same numbering, without class 2
+  validation.policy.set("classes_look_one_based", "fix");
+  EXPECT_THAT(validation.load().classes(), ElementsAre("cell"));
   data.policy.set("label_duplicate", "error");
   EXPECT_THAT(data.error(), HasSubstr("label_duplicate"));
   YoloFolder strange("0 0.5 0.5 1 1\n7 0.5 0.5 1 1\nx 1 1 1 1\n");

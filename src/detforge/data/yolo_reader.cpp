@@ -176,12 +176,15 @@ void YoloReader::check_rows_together() {
       fmt::format("none of the {} images has a label file; looked for {}", reads_.size(),
                   fmt::join(paths_text(source_.images.front().label_candidates), ", ")),
       "put the label files beside the images, or into a folder labels in place of images");
-  if (statistics.rows > 0 && statistics.least_label == 1 &&
-      statistics.greatest_label == static_cast<double>(classes())) {
+  // Who has said that classes are numbered from 1 means every image set, also one without class K.
+  const bool said = report_.policy().action(CheckKind::kClassesLookOneBased) == CheckAction::kFix;
+  const bool looks =
+      statistics.least_label == 1 && statistics.greatest_label == static_cast<double>(classes());
+  if (statistics.rows > 0 && statistics.least_label >= 1 && (looks || said)) {
     one_based_ = report_.add(CheckKind::kClassesLookOneBased, [&] {
       return CheckExample{
-          .detail = fmt::format("the class numbers of {} rows go from 1 to {}, none is 0",
-                                statistics.rows, classes()),
+          .detail = fmt::format("the class numbers of {} rows go from {:.0f} to {:.0f}, none is 0",
+                                statistics.rows, statistics.least_label, statistics.greatest_label),
           .place = "all label files"};
     }) == CheckAction::kFix;
   }

@@ -148,6 +148,22 @@ void Opener::open_list(const fs::path& list, const std::vector<fs::path>& bases)
 
 /// Ultralytics looks below "path", which may be meant relative to the file or to the working
 /// directory; Roboflow's files say ../train/images where train/images is meant.
+/// An entry as written; written on Windows; and its ends, for a dataset from another machine.
+std::vector<std::string> spellings(const std::string& entry) {
+  std::vector<std::string> out{entry};
+  std::string slashes = entry;
+  std::replace(slashes.begin(), slashes.end(), '\\', '/');
+  if (slashes != entry) {
+    out.push_back(slashes);
+  }
+  for (auto at = slashes.find('/'); at != std::string::npos; at = slashes.find('/', at + 1)) {
+    if (at + 1 < slashes.size()) {
+      out.push_back(slashes.substr(at + 1));
+    }
+  }
+  return out;
+}
+
 void Opener::open_yaml(const fs::path& file, const std::string& split) {
   const DataYaml yaml = read_data_yaml(file);
   out_.class_names = yaml.names;
@@ -166,10 +182,9 @@ void Opener::open_yaml(const fs::path& file, const std::string& split) {
   const std::vector<fs::path> roots = {beside / yaml.root, yaml.root, beside, ""};
   for (const std::string& entry : yaml.splits.at(*key)) {
     std::vector<fs::path> candidates;
-    for (const fs::path& root : roots) {
-      candidates.push_back(root / entry);
-      if (entry.starts_with("../")) {
-        candidates.push_back(root / entry.substr(3));
+    for (const std::string& spelling : spellings(entry)) {
+      for (const fs::path& root : roots) {
+        candidates.push_back(root / spelling);
       }
     }
     const auto path = std::find_if(candidates.begin(), candidates.end(), is_there);
@@ -179,6 +194,9 @@ void Opener::open_yaml(const fs::path& file, const std::string& split) {
                   "correct \"path\", or give the folder of images itself as the source")
           .add_where(file.string())
           .at(__FILE__, __LINE__);
+    }
+    if (static_cast<std::size_t>(path - candidates.begin()) >= roots.size()) {
+      log::info("{}: \"{}\" of {} is taken for {}", file.string(), entry, *key, path->string());
     }
     is_folder(*path) ? open_folder(path->lexically_normal()) : open_list(*path, roots);
   }
