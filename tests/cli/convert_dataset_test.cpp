@@ -83,6 +83,22 @@ TEST(ConvertDatasetCli, PrintsTheChecksAndObeysPolicies) {
   EXPECT_THAT(strict.err, HasSubstr("the data checks found problems"));
 }
 
+TEST(ConvertDatasetCli, SizesThatTheImagesDoNotHaveAreRefused) {
+  DETFORGE_REQUIRE_PROGRAM();
+  const TemporaryFolder folder;
+  files::write_atomic(folder / "a.pgm", "P5 4 2 255 01234567");
+  files::write_atomic(
+      folder / "gt.json",
+      R"({"images": [{"id": 1, "file_name": "a.pgm", "width": 2, "height": 4}], "annotations": [],
+          "categories": [{"id": 1, "name": "cell"}]})");
+  const ProgramResult result =
+      convert({"--from", "coco", "gt.json", "--images", ".", "--to", "yolo", "y"}, folder.path());
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("a.pgm"), HasSubstr("says 4 x 2"), HasSubstr("has 2 x 4")));
+  EXPECT_FALSE(fs::exists(folder / "y"));
+}
+
 TEST(ConvertDatasetCli, WrongUsageIsStatusTwoAndSaysWhatToDo) {
   DETFORGE_REQUIRE_PROGRAM();
   const TemporaryFolder folder;

@@ -6,6 +6,7 @@
 #include "detforge/core/error.h"
 #include "detforge/core/files.h"
 #include "detforge/data/class_names.h"
+#include "detforge/data/image_io.h"
 #include "detforge/data/write_dataset.h"
 
 namespace detforge {
@@ -27,6 +28,33 @@ CheckPolicy policy_of(const std::vector<std::string>& words) {
 std::vector<std::string> class_names(const std::vector<std::string>& words) {
   const bool is_file = words.size() == 1 && std::filesystem::is_regular_file(words[0]);
   return is_file ? read_names_file(words[0]) : words;
+}
+
+/// YOLO and VOC files are right for the images' true sizes only, and a COCO file may be wrong about
+/// them: those of the images that are there are compared.
+void check_sizes(const CocoStore& store) {
+  std::vector<std::string> paths;
+  std::vector<ImageSize> sizes;
+  for (const CocoImage& image : store.images()) {
+    const std::string path = store.image_path(image);
+    if (std::filesystem::is_regular_file(path)) {
+      paths.push_back(path);
+      sizes.push_back(image.size);
+    }
+  }
+  const std::vector<ImageProbe> probes = probe_images(paths);
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const ImageSize is = probes[i].info.size, said = sizes[i];
+    if (probes[i].problem.empty() && is != said) {
+      throw Error(
+          fmt::format("the annotation file says {} x {} pixels (height x width), the image "
+                      "has {} x {}",
+                      said.height, said.width, is.height, is.width),
+          "correct width and height in the annotation file; of an image that its camera has "
+          "turned they must be those after turning")
+          .add_where(paths[i]);
+    }
+  }
 }
 
 WriteOptions::Images image_mode(const ConvertDatasetArguments& arguments) {
@@ -85,6 +113,9 @@ int run_convert_dataset(const ConvertDatasetArguments& arguments) {
     throw Error("the data checks found problems, listed above",
                 "correct them, or leave --strict out to have them repaired or dropped")
         .add_where(arguments.source);
+  }
+  if (from == AnnotationFormat::kCoco && arguments.to != "coco") {
+    check_sizes(*store);
   }
   const WriteReport written = write_dataset(
       parse_format(arguments.to), *store,
