@@ -344,6 +344,18 @@ TEST(WriteDataset, LabelsLieWhereReadersLookAlsoForFoldersCalledImages) {
   EXPECT_EQ(load(AnnotationFormat::kYolo, report.annotations).store->annotations().size(), 1U);
 }
 
+TEST(WriteDataset, ADataYamlOfAnotherFolderStays) {
+  Source data;
+  const Loaded original = data.load_it();
+  const TemporaryFolder out;
+  files::write_atomic(out / "data.yaml", "path: sub\ntrain: images\nnames: [cell, dot]\n");
+  EXPECT_THAT(error_of([&] {
+                write_dataset(AnnotationFormat::kYolo, *original.store,
+                              {.output = out.path(), .split = "val"});
+              }),
+              AllOf(HasSubstr("path is sub"), HasSubstr("data.yaml")));
+}
+
 TEST(WriteDataset, NamesOfLabelsThatAreThereDoNotChange) {
   Source data;
   const Loaded original = data.load_it();

@@ -107,6 +107,12 @@ std::map<std::string, std::vector<std::string>> splits_there(const DatasetWriter
     return {};
   }
   const DataYaml yaml = read_data_yaml(file);
+  if (!yaml.root.empty() && yaml.root != ".") {
+    throw Error("the folder's data.yaml is about another folder: path is " + yaml.root,
+                "choose another output folder")
+        .add_where(file.string())
+        .at(__FILE__, __LINE__);
+  }
   if (yaml.names == writer.class_names()) {
     return yaml.splits;
   }
@@ -190,7 +196,8 @@ void write_yolo(DatasetWriter& writer) {
   write_data_yaml(writer, yaml, splits);
   files::write_atomic(list, lines);
   writer.report.images = static_cast<std::int64_t>(images.size());
-  writer.report.annotations = list;
+  // Not the list: a names file of another tool beside it would come before data.yaml.
+  writer.report.annotations = yaml.string() + ":" + options.split;
   writer.report.image_folder = options.output / below_images;
 }
 
