@@ -153,6 +153,19 @@ std::vector<std::string> joined(const std::vector<std::string>& words,
   return all;
 }
 
+void require_given(const std::string& value, const std::string& name, const std::string& command) {
+  if (value.empty()) {
+    throw Error(name + " is missing", "see `detforge " + command + " --help`", Error::Kind::kUsage);
+  }
+}
+
+void refuse_words(const std::vector<std::string>& words, const std::string& command) {
+  if (!words.empty()) {
+    throw Error("unexpected \"" + words.front() + "\"", "see `detforge " + command + " --help`",
+                Error::Kind::kUsage);
+  }
+}
+
 std::optional<Command> parse_command_line(int argc, const char* const* argv) {
   CLI::App app("Trains, evaluates and runs object detectors, natively.", "detforge");
   app.formatter(std::make_shared<HelpFormatter>("COMMAND [OPTIONS]"));

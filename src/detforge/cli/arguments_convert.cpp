@@ -6,22 +6,18 @@
 namespace detforge {
 namespace {
 
-Error usage_error(const std::string& what) {
-  return {what, "see `detforge convert dataset --help`", Error::Kind::kUsage};
-}
+constexpr const char* kDataset = "convert dataset";
+constexpr const char* kWeights = "convert weights";
 
 void check(const ConvertDatasetArguments& arguments, const std::vector<std::string>& words) {
-  if (!words.empty()) {
-    throw usage_error("unexpected \"" + words.front() + "\"");
-  }
-  if (arguments.from.empty() || arguments.to.empty()) {
-    throw usage_error(arguments.from.empty() ? "--from is missing" : "--to is missing");
-  }
-  if (arguments.source.empty() || arguments.output.empty()) {
-    throw usage_error(arguments.source.empty() ? "SOURCE is missing" : "OUT is missing");
-  }
+  refuse_words(words, kDataset);
+  require_given(arguments.from, "--from", kDataset);
+  require_given(arguments.to, "--to", kDataset);
+  require_given(arguments.source, "SOURCE", kDataset);
+  require_given(arguments.output, "OUT", kDataset);
   if (arguments.copy_images && arguments.link_images) {
-    throw usage_error("--copy-images and --link-images do not go together");
+    throw Error("--copy-images and --link-images do not go together",
+                "see `detforge convert dataset --help`", Error::Kind::kUsage);
   }
 }
 
@@ -69,15 +65,9 @@ void add_writing_options(CLI::App& app, ConvertDatasetArguments& out) {
 }
 
 void check(const ConvertWeightsArguments& arguments, const std::vector<std::string>& words) {
-  const auto wrong = [](const std::string& what) {
-    return Error(what, "see `detforge convert weights --help`", Error::Kind::kUsage);
-  };
-  if (!words.empty()) {
-    throw wrong("unexpected \"" + words.front() + "\"");
-  }
-  if (arguments.input.empty() || arguments.output.empty()) {
-    throw wrong(arguments.input.empty() ? "IN is missing" : "OUT is missing");
-  }
+  refuse_words(words, kWeights);
+  require_given(arguments.input, "IN", kWeights);
+  require_given(arguments.output, "OUT", kWeights);
 }
 
 }  // namespace

@@ -11,12 +11,6 @@ namespace {
 constexpr const char* kDataHelp =
     "Folder that dataset names (coco_2017_train) and relative DATASETS paths are below";
 
-void require_given(const std::string& value, const std::string& name, const std::string& command) {
-  if (value.empty()) {
-    throw Error(name + " is missing", "see `detforge " + command + " --help`", Error::Kind::kUsage);
-  }
-}
-
 bool is_recipe_name(const std::string& word) {
   return word.ends_with(".yaml") || word.ends_with(".yml");
 }

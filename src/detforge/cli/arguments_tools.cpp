@@ -6,19 +6,6 @@
 namespace detforge {
 namespace {
 
-void refuse_words(const std::vector<std::string>& words, const std::string& command) {
-  if (!words.empty()) {
-    throw Error("unexpected \"" + words.front() + "\"", "see `detforge " + command + " --help`",
-                Error::Kind::kUsage);
-  }
-}
-
-void require_config(const std::string& config, const std::string& command) {
-  if (config.empty()) {
-    throw Error("CONFIG is missing", "see `detforge " + command + " --help`", Error::Kind::kUsage);
-  }
-}
-
 void add_positive(CLI::App& app,
                   const std::string& name,
                   std::int64_t& out,
@@ -47,7 +34,7 @@ Declaration declare_config(CLI::App& parent) {
   return {app, [=](const std::vector<std::string>& words) -> Command {
             ConfigArguments result = *arguments;
             if (!result.describe) {
-              require_config(result.config, "config");
+              require_given(result.config, "CONFIG", "config");
             }
             result.overrides = joined(words, *cfg_options);
             return result;
@@ -104,7 +91,7 @@ Declaration declare_inspect(CLI::App& parent) {
   add_cfg_options(*app, *cfg_options);
   return {app, [=](const std::vector<std::string>& words) -> Command {
             InspectArguments result = *arguments;
-            require_config(result.config, "inspect");
+            require_given(result.config, "CONFIG", "inspect");
             result.overrides = joined(words, *cfg_options);
             return result;
           }};
@@ -138,7 +125,7 @@ Declaration declare_bench(CLI::App& parent) {
   return {app, [=](const std::vector<std::string>& words) -> Command {
             BenchArguments result = *arguments;
             if (result.task != "ops") {
-              require_config(result.config, "bench");
+              require_given(result.config, "CONFIG", "bench");
             }
             result.overrides = joined(words, *cfg_options);
             return result;

@@ -100,13 +100,14 @@ int bench_train(const BenchArguments& arguments, int threads) {
   SingleProcess communicator;
   const auto samples =
       made_up_samples(arguments.size, arguments.batch, arguments.objects, class_count(config));
+  const CollateOptions collating = collate_options(config);
   constexpr double kRate =
       0;  // random weights with frozen norms would diverge; the step costs the same
   Phases phases;
   double macs = 0;
   measure(arguments.iters, [&](bool measured) {
     const Timer timer;
-    const Batch batch = collate(samples, collate_options(config));
+    const Batch batch = collate(samples, collating);
     const double data_s = timer.elapsed_s();
     const WorkMeter meter;
     const StepResult step = train_step(*detector, optimizer, communicator, batch, {.lr = kRate});

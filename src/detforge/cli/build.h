@@ -4,7 +4,6 @@
 
 #include "detforge/config/config.h"
 #include "detforge/data/loader.h"
-#include "detforge/models/darknet/darknet_cfg.h"
 #include "detforge/models/detector.h"
 #include "detforge/models/rcnn/faster_rcnn.h"
 #include "detforge/train/checkpoint.h"
@@ -17,8 +16,6 @@ namespace detforge {
 
 /// build_detector.cpp
 FasterRcnnOptions faster_rcnn_options(const Config& config);
-/// The network of MODEL.DARKNET.CFG, without a word about what it leaves unused.
-DarknetCfg darknet_cfg(const ModelConfig& model);
 /// How many classes the model tells apart, whatever key or file says so.
 std::int64_t class_count(const Config& config);
 /// The model with weights from SEED; MODEL.WEIGHTS is not loaded here.

@@ -2,6 +2,7 @@
 
 #include "detforge/cli/build.h"
 #include "detforge/core/error.h"
+#include "detforge/models/darknet/darknet_cfg.h"
 
 namespace detforge {
 namespace {
@@ -62,7 +63,7 @@ ImageSize train_size(const Config& config) {
   if (config.model.darknet.cfg.empty()) {
     return {416, 416};
   }
-  const DarknetCfg cfg = darknet_cfg(config.model);
+  const DarknetCfg cfg = read_darknet_cfg(config.model.darknet.cfg);
   return {cfg.height, cfg.width};
 }
 
@@ -227,7 +228,7 @@ CollateOptions collate_options(const Config& config) {
       .masks = config.model.mask_on,
   };
   if (!config.model.darknet.cfg.empty()) {
-    options.size_divisibility = darknet_cfg(config.model).size_divisibility();
+    options.size_divisibility = read_darknet_cfg(config.model.darknet.cfg).size_divisibility();
   }
   return options;
 }

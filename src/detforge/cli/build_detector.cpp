@@ -225,7 +225,7 @@ void warn_of_unused(const DarknetCfg& cfg, const std::string& file) {
 }
 
 DarknetDetectorOptions darknet_options(const Config& config) {
-  DarknetCfg cfg = darknet_cfg(config.model);
+  DarknetCfg cfg = read_darknet_cfg(config.model.darknet.cfg);
   warn_of_unused(cfg, config.model.darknet.cfg);
   return {
       .cfg = std::move(cfg),
@@ -245,13 +245,10 @@ FasterRcnnOptions faster_rcnn_options(const Config& config) {
   };
 }
 
-DarknetCfg darknet_cfg(const ModelConfig& model) {
-  return read_darknet_cfg(model.darknet.cfg);
-}
-
 std::int64_t class_count(const Config& config) {
-  return config.model.meta_architecture == "Darknet" ? darknet_cfg(config.model).num_classes
-                                                     : num_classes(config.model);
+  return config.model.meta_architecture == "Darknet"
+             ? read_darknet_cfg(config.model.darknet.cfg).num_classes
+             : num_classes(config.model);
 }
 
 std::shared_ptr<Detector> build_detector(const Config& config) {

@@ -41,6 +41,11 @@ void add_size(CLI::App& app, HeightWidth& out, const std::string& description);
 std::vector<std::string> joined(const std::vector<std::string>& words,
                                 const std::vector<std::string>& cfg_options);
 
+/// Throws Error (usage) if an argument that `command` needs is empty.
+void require_given(const std::string& value, const std::string& name, const std::string& command);
+/// Throws Error (usage) if there are words that `command` does not take.
+void refuse_words(const std::vector<std::string>& words, const std::string& command);
+
 Declaration declare_train(CLI::App& parent);
 Declaration declare_eval(CLI::App& parent);
 Declaration declare_predict(CLI::App& parent);
