@@ -1,5 +1,6 @@
 #include "detforge/ops/conv2d.h"
 
+#include <algorithm>
 #include <string>
 
 #include <torch/types.h>
@@ -33,14 +34,30 @@ Tensor empty_result(at::IntArrayRef shape,
   return torch::zeros(shape, input.options()) + dependencies;
 }
 
+/// [N,In] as [N,In,1,1].
+std::array<std::int64_t, 4> four_sizes(const Tensor& tensor) {
+  std::array<std::int64_t, 4> sizes{1, 1, 1, 1};
+  std::copy(tensor.sizes().begin(), tensor.sizes().end(), sizes.begin());
+  return sizes;
+}
+
 /// `macs_per_output`: multiply-adds behind each output value. Without autograd there is no
 /// backward to come.
-void meter(const Tensor& output,
+void meter(LayerKind kind,
+           const Tensor& output,
            std::int64_t macs_per_output,
            const Tensor& input,
-           const Tensor& weight) {
+           const Tensor& weight,
+           const Conv2dOptions& options = {}) {
   const bool tracked = at::GradMode::is_enabled();
   WorkMeter::add(
+      {.kind = kind,
+       .input = four_sizes(input),
+       .weight = four_sizes(weight),
+       .stride = options.stride,
+       .padding = options.padding,
+       .dilation = options.dilation,
+       .groups = options.groups},
       {.macs = static_cast<double>(output.numel()) * static_cast<double>(macs_per_output),
        .output_bytes = static_cast<double>(output.nbytes()),
        .trains_weight = tracked && weight.requires_grad(),
@@ -107,7 +124,7 @@ Tensor conv2d(const Tensor& input,
     output = at::conv2d(input, weight, bias, options.stride, options.padding, options.dilation,
                         options.groups);
   }
-  meter(output, weight[0].numel(), input, weight);
+  meter(LayerKind::kConv, output, weight[0].numel(), input, weight, options);
   if (residual.defined()) {
     DETFORGE_CHECK(residual.sizes() == output.sizes(),
                    "the residual and the convolution's output differ in shape",
@@ -135,8 +152,9 @@ Tensor conv_transpose2d(const Tensor& input,
                                   options.groups, options.dilation);
   }
   // Each input value meets weight.size(1) * kernel area weights.
-  meter(output, output.numel() == 0 ? 0 : input.numel() * weight[0].numel() / output.numel(), input,
-        weight);
+  meter(LayerKind::kConvTranspose, output,
+        output.numel() == 0 ? 0 : input.numel() * weight[0].numel() / output.numel(), input, weight,
+        options);
   return activate_(output, options.activation, options.leaky_slope);
 }
 
@@ -153,7 +171,7 @@ Tensor conv1x1_at_channel(const Tensor& input,
   const Tensor offsets = bias.index_select(0, channel).view({-1, 1, 1});
   const Tensor output =
       (rows.bmm(input.flatten(2)) + offsets).view({input.size(0), input.size(2), input.size(3)});
-  meter(output, weight.size(1), input, weight);
+  meter(LayerKind::kConvAtChannel, output, weight.size(1), input, weight);
   return output;
 }
 
@@ -165,7 +183,7 @@ Tensor linear(const Tensor& input,
                  "linear needs input [N,In] and weight [Out,In] of the same In",
                  "flatten the features, and check that the layer was made for them");
   Tensor output = at::linear(input, weight, bias);
-  meter(output, weight.size(1), input, weight);
+  meter(LayerKind::kLinear, output, weight.size(1), input, weight);
   return activate_(std::move(output), activation, 0.0);
 }
 
