@@ -114,6 +114,7 @@ TEST(FrontCli, WrongUsageOfAnySubcommandIsStatusTwoAndSaysWhatToDo) {
       {{"inspect", "a.yaml", "--size", "800"}, "HEIGHTxWIDTH"},
       {{"bench", "everything"}, "everything"},
       {{"bench", "train"}, "CONFIG is missing"},
+      {{"bench", "train", "a.yaml", "--quick"}, "of the task ops"},
       {{"doctor", "more"}, "unexpected \"more\""},
   };
   for (const auto& [arguments, expected] : cases) {

@@ -143,7 +143,7 @@ void add_size(CLI::App& app, HeightWidth& out, const std::string& description) {
   app.add_option_function<std::string>(
          "--size", [&out](const std::string& text) { out = parse_size(text); }, description)
       ->type_name("HEIGHTxWIDTH")
-      ->default_str(fmt::format("{}x{}", out.height, out.width));
+      ->default_str(out.height > 0 ? fmt::format("{}x{}", out.height, out.width) : "the recipe's");
 }
 
 std::vector<std::string> joined(const std::vector<std::string>& words,

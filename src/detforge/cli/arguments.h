@@ -100,15 +100,17 @@ struct InspectArguments {
 
 struct BenchArguments {
   std::string task;    ///< train, eval, data or ops
-  std::string config;  ///< empty only for ops
+  std::string config;  ///< ops: also a folder of recipes; may be empty for ops
   std::vector<std::string> overrides;
-  HeightWidth size = {800, 1344};
-  std::int64_t batch = 1;
-  std::int64_t objects = 8;  ///< per made-up image
+  HeightWidth size = {0, 0};  ///< 0: usual_image_size() of the recipe
+  std::int64_t batch = 0;     ///< 0: 1; ops: usual_batch_size() of the recipe
+  std::int64_t objects = 8;   ///< per made-up image
   std::int64_t iters = 10;
   int threads = 0;
   std::string data;
-  std::string json;  ///< file for the figures; empty = none
+  std::string json;      ///< file for the figures; empty = none
+  bool quick = false;    ///< ops: one timed run of each pass, no errors
+  bool explain = false;  ///< ops: how each pass is computed and why, instead of how fast
 };
 
 struct DoctorArguments {};

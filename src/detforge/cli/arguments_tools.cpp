@@ -16,6 +16,13 @@ void add_positive(CLI::App& app,
       ->capture_default_str();
 }
 
+void refuse_flags_of_ops(const BenchArguments& arguments) {
+  if (arguments.quick || arguments.explain) {
+    throw Error("--quick and --explain are of the task ops, not of " + arguments.task,
+                "leave them out", Error::Kind::kUsage);
+  }
+}
+
 }  // namespace
 
 Declaration declare_config(CLI::App& parent) {
@@ -101,31 +108,43 @@ Declaration declare_bench(CLI::App& parent) {
   CLI::App* app = add_command(
       parent, "bench",
       {.usage = "TASK [CONFIG] [OPTIONS] [KEY VALUE ...]",
-       .description =
-           "Measure speed: images/s, seconds by phase, GFLOP/s, percent of the machine's peak",
+       .description = "Measure speed: images/s, seconds by phase and op, GFLOP/s, percent of the "
+                      "machine's peak",
        .examples = "  detforge bench train configs/COCO-Detection/faster_rcnn_R_50_FPN_1x.yaml "
                    "--size 800x1344\n"
                    "  detforge bench data configs/shapes.yaml --iters 100\n"
-                   "  detforge bench ops"});
+                   "  detforge bench ops\n"
+                   "  detforge bench ops configs/shapes.yaml --quick\n"
+                   "  detforge bench ops configs/COCO-YOLOv3 --explain"});
   auto arguments = std::make_shared<BenchArguments>();
   auto cfg_options = std::make_shared<std::vector<std::string>>();
-  app->add_option("task", arguments->task, "train, eval, data or ops")
+  app->add_option("task", arguments->task,
+                  "train, eval, data, or ops: every layer of the recipes, beside LibTorch's")
       ->required()
       ->check(CLI::IsMember({"train", "eval", "data", "ops"}).description(""));
-  app->add_option("config,--config-file", arguments->config, "Recipe; not needed for ops")
+  app->add_option("config,--config-file", arguments->config,
+                  "Recipe; ops: also a folder of recipes, by default configs")
       ->type_name("FILE");
   add_size(*app, arguments->size, "Size of the made-up images");
-  add_positive(*app, "--batch", arguments->batch, "Images per step");
+  app->add_option("--batch", arguments->batch,
+                  "Images per step; ops: by default IMS_PER_BATCH, or what fills 800x1344 pixels")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber.description(""))
+      ->default_str("1");
   add_positive(*app, "--objects", arguments->objects, "Objects per made-up image");
   add_positive(*app, "--iters", arguments->iters, "Steps that are timed");
   app->add_option("--data", arguments->data, "Folder of the dataset (task data)")->type_name("DIR");
   app->add_option("--json", arguments->json, "File for the figures")->type_name("FILE");
+  app->add_flag("--quick", arguments->quick, "Task ops: time each pass once, and no errors");
+  app->add_flag("--explain", arguments->explain,
+                "Task ops: say how each pass is computed and why, and time nothing");
   add_threads(*app, arguments->threads);
   add_cfg_options(*app, *cfg_options);
   return {app, [=](const std::vector<std::string>& words) -> Command {
             BenchArguments result = *arguments;
             if (result.task != "ops") {
               require_given(result.config, "CONFIG", "bench");
+              refuse_flags_of_ops(result);
             }
             result.overrides = joined(words, *cfg_options);
             return result;

@@ -84,6 +84,15 @@ Config bench_config(const BenchArguments& arguments) {
                       .needs_data = arguments.task == "data"});
 }
 
+/// What the command line left open.
+void fill_in(BenchArguments& arguments, const Config& config) {
+  if (arguments.size.height == 0) {
+    const ImageSize usual = usual_image_size(config);
+    arguments.size = {usual.height, usual.width};
+  }
+  arguments.batch = std::max<std::int64_t>(1, arguments.batch);
+}
+
 /// Calls `iteration` once to warm up, then `iters` times.
 void measure(std::int64_t iters, const std::function<void(bool measured)>& iteration) {
   iteration(false);
@@ -92,8 +101,9 @@ void measure(std::int64_t iters, const std::function<void(bool measured)>& itera
   }
 }
 
-int bench_train(const BenchArguments& arguments, int threads) {
+int bench_train(BenchArguments arguments, int threads) {
   const Config config = bench_config(arguments);
+  fill_in(arguments, config);
   const auto detector = build_detector(config);
   detector->train();
   Sgd optimizer(*detector, sgd_options(config.solver));
@@ -132,8 +142,9 @@ int bench_train(const BenchArguments& arguments, int threads) {
   return 0;
 }
 
-int bench_eval(const BenchArguments& arguments, int threads) {
+int bench_eval(BenchArguments arguments, int threads) {
   const Config config = bench_config(arguments);
+  fill_in(arguments, config);
   const auto detector = build_detector(config);
   detector->eval();
   const torch::NoGradGuard no_grad;

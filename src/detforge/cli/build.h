@@ -30,6 +30,8 @@ CocoDatasetOptions train_dataset_options(const Config& config);
 CocoDatasetOptions test_dataset_options(const Config& config);
 TransformPipeline::Options train_transform_options(const Config& config);
 TransformPipeline::Options test_transform_options(const Config& config);
+/// The largest upright landscape image that test_transform_options() make.
+ImageSize usual_image_size(const Config& config);
 /// Images as they are in the file, for a detector that resizes by itself.
 TransformPipeline::Options no_transform_options();
 CollateOptions collate_options(const Config& config);

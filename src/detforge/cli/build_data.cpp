@@ -216,6 +216,12 @@ TransformPipeline::Options test_transform_options(const Config& config) {
   return options;
 }
 
+ImageSize usual_image_size(const Config& config) {
+  const InputConfig& input = config.input;
+  return input.resize_test == "shortest_edge" ? ImageSize{input.min_size_test, input.max_size_test}
+                                              : test_size(config);
+}
+
 TransformPipeline::Options no_transform_options() {
   return {.min_sizes = {0}, .flip = TransformPipeline::Flip::kNone};
 }
