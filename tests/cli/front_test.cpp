@@ -105,6 +105,7 @@ TEST(FrontCli, WrongUsageOfAnySubcommandIsStatusTwoAndSaysWhatToDo) {
       {{"train"}, "CONFIG is missing"},
       {{"train", "a.yaml", "--bogus", "1"}, "unknown option --bogus"},
       {{"train", "--resume", "run", "--init", "w.pth"}, "do not go together"},
+      {{"train", "a.yaml", "--allocator", "fast"}, "--allocator"},
       {{"eval", "--weights", "w.pth"}, "CONFIG or RUN is missing"},
       {{"predict", "run"}, "INPUT is missing"},
       {{"predict", "run", "a.jpg", "--score-threshold", "2"}, "--score-threshold"},

@@ -30,8 +30,8 @@ TEST(Allocator, PeakRssCoversWhatWasTouched) {
 }
 
 #ifdef __GLIBC__
-TEST(Allocator, ConfiguredMallocKeepsLargeBlocks) {
-  configure_malloc();
+TEST(Allocator, MallocThatServesTensorsKeepsLargeBlocks) {
+  configure_malloc(TensorSource::kMalloc);
   touch_block();
   const std::int64_t kept = current_rss_bytes();
   touch_block();
@@ -42,7 +42,7 @@ TEST(Allocator, ConfiguredMallocKeepsLargeBlocks) {
 }
 
 TEST(Allocator, LargeBlocksOfOtherThreadsStillWork) {
-  configure_malloc();
+  configure_malloc(TensorSource::kMalloc);
   std::thread(touch_block)
       .join();  // thread arenas hold 64 MB at most: malloc must fall back to the main one
 }

@@ -139,6 +139,18 @@ void add_threads(CLI::App& app, int& out) {
       ->capture_default_str();
 }
 
+void add_allocator(CLI::App& app, Allocator& out) {
+  app.add_option_function<std::string>(
+         "--allocator",
+         [&out](const std::string& name) {
+           out = name == "system" ? Allocator::kSystem : Allocator::kCaching;
+         },
+         "Memory of tensors: caching (kept for the next step) or system (malloc)")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"caching", "system"}).description(""))
+      ->default_str("caching");
+}
+
 void add_size(CLI::App& app, HeightWidth& out, const std::string& description) {
   app.add_option_function<std::string>(
          "--size", [&out](const std::string& text) { out = parse_size(text); }, description)

@@ -17,6 +17,9 @@ struct HeightWidth {
   std::int64_t width = 0;
 };
 
+/// What --allocator chooses: the heap of core/caching_allocator.h, or malloc.
+enum class Allocator { kCaching, kSystem };
+
 struct TrainArguments {
   std::string config;  ///< may be empty with `resume`
   std::vector<std::string> overrides;
@@ -26,6 +29,7 @@ struct TrainArguments {
   std::string output;  ///< instead of OUTPUT_DIR
   std::string data;    ///< see resolve_datasets
   int threads = 0;     ///< 0 = all usable cores
+  Allocator allocator = Allocator::kCaching;
 };
 
 struct EvalArguments {
@@ -37,6 +41,7 @@ struct EvalArguments {
   int threads = 0;
   bool pycocotools_compat = false;
   std::int64_t pictures = 8;
+  Allocator allocator = Allocator::kCaching;
 };
 
 struct PredictArguments {
@@ -49,6 +54,7 @@ struct PredictArguments {
   double score_threshold = 0.5;
   std::int64_t limit = 0;  ///< most images; 0 = all
   int threads = 0;
+  Allocator allocator = Allocator::kCaching;
 };
 
 struct ConfigArguments {
@@ -96,6 +102,7 @@ struct InspectArguments {
   HeightWidth size = {800, 1344};
   std::int64_t batch = 1;
   std::int64_t objects = 8;  ///< per made-up image
+  Allocator allocator = Allocator::kCaching;
 };
 
 struct BenchArguments {
@@ -107,6 +114,7 @@ struct BenchArguments {
   std::int64_t objects = 8;   ///< per made-up image
   std::int64_t iters = 10;
   int threads = 0;
+  Allocator allocator = Allocator::kCaching;
   std::string data;
   std::string json;      ///< file for the figures; empty = none
   bool quick = false;    ///< ops: one timed run of each pass, no errors

@@ -40,6 +40,7 @@ Declaration declare_train(CLI::App& parent) {
   app->add_option("--output", arguments->output, "Run folder (OUTPUT_DIR)")->type_name("DIR");
   app->add_option("--data", arguments->data, kDataHelp)->type_name("DIR");
   add_threads(*app, arguments->threads);
+  add_allocator(*app, arguments->allocator);
   add_cfg_options(*app, *cfg_options);
   return {
       app, [=](std::vector<std::string> words) -> Command {
@@ -87,6 +88,7 @@ Declaration declare_eval(CLI::App& parent) {
       ->check(CLI::NonNegativeNumber.description(""))
       ->capture_default_str();
   add_threads(*app, arguments->threads);
+  add_allocator(*app, arguments->allocator);
   add_cfg_options(*app, *cfg_options);
   return {app, [=](const std::vector<std::string>& words) -> Command {
             EvalArguments result = *arguments;
@@ -125,6 +127,7 @@ Declaration declare_predict(CLI::App& parent) {
       ->check(CLI::NonNegativeNumber.description(""))
       ->capture_default_str();
   add_threads(*app, arguments->threads);
+  add_allocator(*app, arguments->allocator);
   add_cfg_options(*app, *cfg_options);
   return {app, [=](const std::vector<std::string>& words) -> Command {
             PredictArguments result = *arguments;

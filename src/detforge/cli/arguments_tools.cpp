@@ -95,6 +95,7 @@ Declaration declare_inspect(CLI::App& parent) {
   add_size(*app, arguments->size, "Image size");
   add_positive(*app, "--batch", arguments->batch, "Images per step");
   add_positive(*app, "--objects", arguments->objects, "Objects per made-up image");
+  add_allocator(*app, arguments->allocator);
   add_cfg_options(*app, *cfg_options);
   return {app, [=](const std::vector<std::string>& words) -> Command {
             InspectArguments result = *arguments;
@@ -139,6 +140,7 @@ Declaration declare_bench(CLI::App& parent) {
   app->add_flag("--explain", arguments->explain,
                 "Task ops: say how each pass is computed and why, and time nothing");
   add_threads(*app, arguments->threads);
+  add_allocator(*app, arguments->allocator);
   add_cfg_options(*app, *cfg_options);
   return {app, [=](const std::vector<std::string>& words) -> Command {
             BenchArguments result = *arguments;

@@ -34,6 +34,7 @@ CLI::App* add_group(CLI::App& parent, const std::string& name, const std::string
 /// --cfg-options KEY=VALUE, which may be repeated.
 void add_cfg_options(CLI::App& app, std::vector<std::string>& out);
 void add_threads(CLI::App& app, int& out);
+void add_allocator(CLI::App& app, Allocator& out);
 /// --size HEIGHTxWIDTH.
 void add_size(CLI::App& app, HeightWidth& out, const std::string& description);
 

@@ -8,6 +8,7 @@
 #include "detforge/cli/commands.h"
 #include "detforge/cli/report_errors.h"
 #include "detforge/core/allocator.h"
+#include "detforge/core/caching_allocator.h"
 #include "detforge/core/error.h"
 
 namespace {
@@ -31,6 +32,24 @@ struct Run {
   int operator()(const DoctorArguments& arguments) const { return run_doctor(arguments); }
 };
 
+/// Before anything allocates much. Commands without --allocator have few tensors: theirs are
+/// malloc's.
+void set_up_memory(const Command& command) {
+  const bool caches = std::visit(
+      [](const auto& arguments) {
+        if constexpr (requires { arguments.allocator; }) {
+          return arguments.allocator == Allocator::kCaching;
+        } else {
+          return false;
+        }
+      },
+      command);
+  configure_malloc(caches ? TensorSource::kCachingHeap : TensorSource::kMalloc);
+  if (caches) {
+    install_caching_allocator();
+  }
+}
+
 /// LibTorch's own errors come with a C++ backtrace that tells users nothing.
 int run(const Command& command) {
   try {
@@ -45,9 +64,12 @@ int run(const Command& command) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  configure_malloc();
   return report_errors([&] {
     const auto command = parse_command_line(argc, argv);
-    return command ? run(*command) : 0;
+    if (!command) {
+      return 0;
+    }
+    set_up_memory(*command);
+    return run(*command);
   });
 }

@@ -6,6 +6,7 @@
 
 #include "detforge/cli/build.h"
 #include "detforge/cli/pictures.h"
+#include "detforge/core/caching_allocator.h"
 #include "detforge/core/error.h"
 #include "detforge/core/files.h"
 #include "detforge/core/log.h"
@@ -127,12 +128,14 @@ CocoEvalOptions CocoEvaluation::eval_options() const {
 }
 
 InferenceResult CocoEvaluation::detect(Detector& detector, std::int64_t max_images) const {
+  release_cached_memory();  // a training step's: inference needs a fraction of it
   EvalLoader loader(dataset_, transforms_, test_loader_options(config_));
   InferenceResult result = run_inference(
       detector, [&] { return loader.next(); }, categories_.id_of_label,
       {.total_images = dataset_.size(), .max_images = max_images, .progress = [](std::int64_t) {
          give_up_on_signal();
        }});
+  release_cached_memory();  // for the judging
   const auto images = static_cast<double>(result.image_ids.size());
   log::info("{} detections in {:.0f} images, {:.2f} images/s ({:.3f} s/image in the model)",
             result.detections.size(), images, images / result.total_s, result.model_s / images);

@@ -25,16 +25,28 @@ std::int64_t status_bytes(const std::string& key) {
 
 }  // namespace
 
-void configure_malloc() {
+void configure_malloc([[maybe_unused]] TensorSource tensors) {
 #ifdef __GLIBC__
   for (const char* variable : {"MALLOC_MMAP_MAX_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_"}) {
     if (std::getenv(variable) != nullptr) {
       return;
     }
   }
-  mallopt(M_MMAP_MAX, 0);
-  mallopt(M_TRIM_THRESHOLD, INT_MAX);
-  mallopt(M_TOP_PAD, 64 << 20);  // 0 to 256 MB measure alike; grows the heap in few calls
+  if (tensors == TensorSource::kCachingHeap) {
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the most that glibc takes
+    mallopt(M_TRIM_THRESHOLD, 64 << 20);
+    mallopt(M_TOP_PAD, 4 << 20);
+  } else {
+    mallopt(M_MMAP_MAX, 0);
+    mallopt(M_TRIM_THRESHOLD, INT_MAX);
+    mallopt(M_TOP_PAD, 64 << 20);  // 0 to 256 MB measure alike; grows the heap in few calls
+  }
+#endif
+}
+
+void trim_malloc() {
+#ifdef __GLIBC__
+  malloc_trim(0);
 #endif
 }
 
