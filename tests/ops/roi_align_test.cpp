@@ -175,26 +175,29 @@ TEST(RoiAlign, RefusesWhatItCannotPool) {
 TEST(RoiAlignProperty, BothKernelBuildsGiveTheSameBits) {
   torch::manual_seed(4);
   const Tensor rois = awkward_rois();
+  const cpu::RoiAlignGeometry geometry{.height = 16,
+                                       .width = 20,
+                                       .bins_y = 7,
+                                       .bins_x = 7,
+                                       .spatial_scale = 0.25F,
+                                       .sampling_ratio = 0,
+                                       .aligned = true};
   for (const auto layout : {cpu::MapLayout::kNchw, cpu::MapLayout::kNhwc}) {
-    const cpu::RoiAlignShape shape{.geometry = {.height = 16,
-                                                .width = 20,
-                                                .bins_y = 7,
-                                                .bins_x = 7,
-                                                .spatial_scale = 0.25F,
-                                                .sampling_ratio = 0,
-                                                .aligned = true},
+    const cpu::RoiAlignShape shape{.levels = {geometry},
                                    .images = 2,
                                    .channels = 70,
                                    .roi_count = rois.size(0),
-                                   .layout = layout};
+                                   .maps = layout,
+                                   .pooled = layout};
     const Tensor features = torch::randn({2 * 70 * 16 * 20}),
                  grad = torch::randn({rois.size(0) * 70 * 49});
     const auto run = [&](cpu::KernelBuild build) {
-      Tensor pooled = torch::empty_like(grad), grad_features = torch::zeros_like(features);
-      cpu::roi_align_forward(shape, features.data_ptr<float>(), rois.data_ptr<float>(),
-                             pooled.data_ptr<float>(), build);
-      cpu::roi_align_backward(shape, grad.data_ptr<float>(), rois.data_ptr<float>(),
-                              grad_features.data_ptr<float>(), build);
+      Tensor pooled = torch::empty_like(grad), grad_features = torch::empty_like(features);
+      const cpu::RoiList list{rois.data_ptr<float>(), nullptr};
+      cpu::roi_align_forward(shape, {features.data_ptr<float>()}, list, pooled.data_ptr<float>(),
+                             build);
+      cpu::roi_align_backward(shape, grad.data_ptr<float>(), list,
+                              {grad_features.data_ptr<float>()}, build);
       return torch::cat({pooled, grad_features});
     };
     EXPECT_TRUE(torch::equal(run(cpu::KernelBuild::kPortable), run(cpu::best_kernel_build())));
@@ -238,6 +241,70 @@ TEST(RoiAlignProperty, BackwardIsTheAdjointOfForward) {
     return (a.detach().to(torch::kDouble) * b.detach().to(torch::kDouble)).sum().item<double>();
   };
   EXPECT_NEAR(dot(pooled, grad), dot(features, gradient), 1e-3);
+}
+
+/// Two levels of 2 images and ROIs on both, some of them off the map.
+struct PyramidCase {
+  std::vector<RoiAlignLevel> pyramid;
+  Tensor rois = awkward_rois();
+  Tensor levels = torch::arange(rois.size(0)).remainder(2);
+
+  PyramidCase(std::int64_t channels, at::MemoryFormat layout) {
+    torch::manual_seed(7);
+    pyramid.push_back({torch::randn({2, channels, 70, 20}), 0.5});
+    pyramid.push_back({torch::randn({2, channels, 35, 10}), 0.25});
+    for (RoiAlignLevel& level : pyramid) {
+      level.features = level.features.contiguous(layout).requires_grad_();
+    }
+  }
+  std::vector<Tensor> maps() const { return {pyramid[0].features, pyramid[1].features}; }
+};
+
+TEST(RoiAlignPyramid, EqualsEachLevelAloneInEveryLayout) {
+  for (const std::int64_t channels : {1, 6, 130}) {
+    for (const auto layout : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+      const PyramidCase c(channels, layout);
+      std::vector<Tensor> alone, positions;
+      for (std::int64_t level = 0; level < 2; ++level) {
+        const auto& [features, scale] = c.pyramid[static_cast<std::size_t>(level)];
+        positions.push_back(c.levels.eq(level).nonzero().squeeze(1));
+        alone.push_back(roi_align(features, c.rois.index_select(0, positions.back()),
+                                  {.spatial_scale = scale}));
+      }
+      const Tensor expected = torch::cat(alone).index_select(0, torch::cat(positions).argsort());
+      const Tensor grad = torch::randn(expected.sizes());
+      const auto expected_grads = torch::autograd::grad({expected}, c.maps(), {grad});
+      for (const bool contiguous : {false, true}) {
+        const Tensor pooled =
+            roi_align_pyramid(c.pyramid, c.rois, c.levels, {.contiguous = contiguous});
+        EXPECT_TRUE(pooled.is_contiguous(contiguous ? at::MemoryFormat::Contiguous : layout));
+        EXPECT_TRUE(torch::equal(pooled, expected));
+        const auto grads = torch::autograd::grad({pooled}, c.maps(), {grad});
+        for (std::size_t level = 0; level < 2; ++level) {
+          EXPECT_TRUE(grads[level].is_contiguous(layout));
+          EXPECT_TRUE(torch::equal(grads[level], expected_grads[level])) << level;
+        }
+      }
+    }
+  }
+}
+
+TEST(RoiAlignPyramid, LevelWithoutRoisGetsZeroGradient) {
+  const PyramidCase c(3, at::MemoryFormat::ChannelsLast);
+  const Tensor pooled = roi_align_pyramid(c.pyramid, c.rois, torch::zeros_like(c.levels), {});
+  const auto grads = torch::autograd::grad({pooled.sum()}, c.maps());
+  EXPECT_GT(grads[0].abs().max().item<float>(), 0.0F);
+  EXPECT_TRUE(torch::equal(grads[1], torch::zeros_like(grads[1])));
+}
+
+TEST(RoiAlignPyramid, RefusesLevelsThatDoNotExistAndMapsThatDoNotFit) {
+  PyramidCase c(3, at::MemoryFormat::Contiguous);
+  EXPECT_THROW(roi_align_pyramid(c.pyramid, c.rois, c.levels + 1, {}), Error);
+  EXPECT_THROW(roi_align_pyramid(c.pyramid, c.rois, c.levels - 1, {}), Error);
+  EXPECT_THROW(roi_align_pyramid(c.pyramid, c.rois, c.levels.slice(0, 1), {}), Error);
+  EXPECT_THROW(roi_align_pyramid({}, c.rois, c.levels, {}), Error);
+  c.pyramid[1].features = torch::randn({2, 4, 35, 10});
+  EXPECT_THROW(roi_align_pyramid(c.pyramid, c.rois, c.levels, {}), Error);
 }
 
 TEST(RoiAlignParity, EqualsDetectron2ForwardAndBackward) {

@@ -1,5 +1,6 @@
 #include "detforge/ops/roi_align.h"
 
+#include <algorithm>
 #include <string>
 
 #include <torch/csrc/autograd/custom_function.h>
@@ -14,72 +15,105 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-at::MemoryFormat layout_of(const Tensor& features) {
-  const bool nhwc =
-      !features.is_contiguous() && features.is_contiguous(at::MemoryFormat::ChannelsLast);
-  return nhwc ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+cpu::MapLayout kernel_layout(at::MemoryFormat layout) {
+  return layout == at::MemoryFormat::ChannelsLast ? cpu::MapLayout::kNhwc : cpu::MapLayout::kNchw;
 }
 
-cpu::RoiAlignShape make_shape(at::IntArrayRef features,
-                              const Tensor& rois,
-                              at::MemoryFormat layout,
-                              const RoiAlignOptions& options) {
-  return {.geometry = {.height = features[2],
-                       .width = features[3],
-                       .bins_y = options.output_size.height,
-                       .bins_x = options.output_size.width,
-                       .spatial_scale = static_cast<float>(options.spatial_scale),
-                       .sampling_ratio = options.sampling_ratio,
-                       .aligned = options.aligned},
-          .images = features[0],
-          .channels = features[1],
-          .roi_count = rois.size(0),
-          .layout = layout == at::MemoryFormat::ChannelsLast ? cpu::MapLayout::kNhwc
-                                                             : cpu::MapLayout::kNchw};
+/// What forward and backward share, but for the ROIs.
+struct Call {
+  std::vector<std::vector<std::int64_t>> map_sizes;
+  std::vector<double> spatial_scales;
+  at::MemoryFormat layout;
+  RoiAlignOptions options;
+
+  cpu::RoiAlignShape shape(const Tensor& rois) const {
+    cpu::RoiAlignShape shape{.levels = {},
+                             .images = map_sizes[0][0],
+                             .channels = map_sizes[0][1],
+                             .roi_count = rois.size(0),
+                             .maps = kernel_layout(layout),
+                             .pooled = kernel_layout(pooled_layout())};
+    for (std::size_t level = 0; level < map_sizes.size(); ++level) {
+      shape.levels.push_back({.height = map_sizes[level][2],
+                              .width = map_sizes[level][3],
+                              .bins_y = options.output_size.height,
+                              .bins_x = options.output_size.width,
+                              .spatial_scale = static_cast<float>(spatial_scales[level]),
+                              .sampling_ratio = options.sampling_ratio,
+                              .aligned = options.aligned});
+    }
+    return shape;
+  }
+  at::MemoryFormat pooled_layout() const {
+    return options.contiguous ? at::MemoryFormat::Contiguous : layout;
+  }
+  std::vector<std::int64_t> pooled_size(const Tensor& rois) const {
+    return {rois.size(0), map_sizes[0][1], options.output_size.height, options.output_size.width};
+  }
+};
+
+/// For the context of an autograd function, which keeps tensors and shared objects.
+struct CallHolder : torch::CustomClassHolder {
+  explicit CallHolder(Call value) : call(std::move(value)) {}
+  Call call;
+};
+
+cpu::RoiList roi_list(const Tensor& rois, const Tensor& levels) {
+  return {rois.data_ptr<float>(), levels.data_ptr<std::int64_t>()};
 }
 
-/// Keeps the ROIs and the shape for backward; the features are not needed there.
+/// Keeps the ROIs and the shapes for backward; the features are not needed there.
 class RoiAlignFunction : public torch::autograd::Function<RoiAlignFunction> {
  public:
   static Tensor forward(AutogradContext* ctx,
-                        const Tensor& features,
+                        at::TensorList maps,
                         const Tensor& rois,
-                        const RoiAlignOptions& options) {
-    const at::MemoryFormat layout = layout_of(features);
-    const Tensor input = features.contiguous(layout);
-    const cpu::RoiAlignShape shape = make_shape(input.sizes(), rois, layout, options);
-    Tensor pooled = at::empty(
-        {rois.size(0), input.size(1), options.output_size.height, options.output_size.width},
-        input.options(), layout);
-    cpu::roi_align_forward(shape, input.data_ptr<float>(), rois.data_ptr<float>(),
+                        const Tensor& levels,
+                        const Call& call) {
+    std::vector<Tensor> inputs;
+    std::vector<const float*> data;
+    for (const Tensor& map : maps) {
+      inputs.push_back(map.contiguous(call.layout));
+      data.push_back(inputs.back().data_ptr<float>());
+    }
+    Tensor pooled =
+        at::empty(call.pooled_size(rois), inputs.front().options(), call.pooled_layout());
+    cpu::roi_align_forward(call.shape(rois), data, roi_list(rois, levels),
                            pooled.data_ptr<float>());
-    ctx->save_for_backward({rois});
-    ctx->saved_data["features"] = input.sizes();
-    ctx->saved_data["layout"] = static_cast<std::int64_t>(layout);
-    ctx->saved_data["output_size"] =
-        std::vector<std::int64_t>{options.output_size.height, options.output_size.width};
-    ctx->saved_data["spatial_scale"] = options.spatial_scale;
-    ctx->saved_data["sampling_ratio"] = static_cast<std::int64_t>(options.sampling_ratio);
-    ctx->saved_data["aligned"] = options.aligned;
+    ctx->save_for_backward({rois, levels});
+    ctx->saved_data["call"] = c10::IValue::make_capsule(c10::make_intrusive<CallHolder>(call));
     return pooled;
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    const Tensor rois = ctx->get_saved_variables()[0];
-    const std::vector<std::int64_t> features = ctx->saved_data["features"].toIntVector();
-    const auto layout = static_cast<at::MemoryFormat>(ctx->saved_data["layout"].toInt());
-    const std::vector<std::int64_t> output_size = ctx->saved_data["output_size"].toIntVector();
-    const RoiAlignOptions options{
-        .output_size = {output_size[0], output_size[1]},
-        .spatial_scale = ctx->saved_data["spatial_scale"].toDouble(),
-        .sampling_ratio = static_cast<int>(ctx->saved_data["sampling_ratio"].toInt()),
-        .aligned = ctx->saved_data["aligned"].toBool()};
-    const Tensor grad_pooled = grads[0].contiguous(layout);
-    Tensor grad_features = at::empty(features, grad_pooled.options(), layout).zero_();
-    cpu::roi_align_backward(make_shape(features, rois, layout, options),
-                            grad_pooled.data_ptr<float>(), rois.data_ptr<float>(),
-                            grad_features.data_ptr<float>());
-    return {grad_features, Tensor(), Tensor()};
+    const variable_list saved = ctx->get_saved_variables();
+    const auto holder = ctx->saved_data["call"].toCapsule();
+    const Call& call = static_cast<const CallHolder&>(*holder).call;
+    const cpu::RoiAlignShape shape = call.shape(saved[0]);
+    const Tensor grad_pooled = in_layout_of_maps(call, shape, grads[0]);
+    variable_list results;
+    std::vector<float*> data;
+    for (const auto& size : call.map_sizes) {
+      results.push_back(at::empty(size, grad_pooled.options(), call.layout));
+      data.push_back(results.back().data_ptr<float>());
+    }
+    cpu::roi_align_backward(shape, grad_pooled.data_ptr<float>(), roi_list(saved[0], saved[1]),
+                            data);
+    results.resize(results.size() + 3);  // ROIs, their levels and the call have no gradient
+    return results;
+  }
+
+ private:
+  static Tensor in_layout_of_maps(const Call& call,
+                                  const cpu::RoiAlignShape& shape,
+                                  const Tensor& grad_pooled) {
+    if (call.layout == call.pooled_layout() || grad_pooled.is_contiguous(call.layout)) {
+      return grad_pooled.contiguous(call.layout);
+    }
+    const Tensor rows = grad_pooled.contiguous();
+    Tensor channels = at::empty(rows.sizes(), rows.options(), call.layout);
+    cpu::roi_align_rows_to_channels(shape, rows.data_ptr<float>(), channels.data_ptr<float>());
+    return channels;
   }
 };
 
@@ -92,6 +126,22 @@ void check_options(const RoiAlignOptions& options) {
       options.sampling_ratio >= 0,
       "roi_align sampling ratio " + std::to_string(options.sampling_ratio) + " is negative",
       "use 0 for adaptive sampling");
+}
+
+void check_features(const std::vector<RoiAlignLevel>& pyramid) {
+  DETFORGE_CHECK(!pyramid.empty(), "roi_align got no feature map", "pass at least one level");
+  for (const auto& [features, scale] : pyramid) {
+    DETFORGE_CHECK(
+        features.dim() == 4 && features.scalar_type() == torch::kFloat && features.is_cpu(),
+        "roi_align needs f32 features [N,C,H,W] on the CPU", "convert the features first");
+    DETFORGE_CHECK(features.size(2) > 0 && features.size(3) > 0,
+                   "roi_align got a feature map without cells",
+                   "the image is smaller than the stride: enlarge or pad it");
+    DETFORGE_CHECK(features.size(0) == pyramid[0].features.size(0) &&
+                       features.size(1) == pyramid[0].features.size(1),
+                   "the levels given to roi_align differ in images or channels",
+                   "pass the maps of one feature pyramid");
+  }
 }
 
 void check_rois(const Tensor& rois, std::int64_t images) {
@@ -108,23 +158,58 @@ void check_rois(const Tensor& rois, std::int64_t images) {
   }
 }
 
+void check_levels(const Tensor& levels, std::int64_t rois, std::size_t count) {
+  DETFORGE_CHECK(
+      levels.dim() == 1 && levels.size(0) == rois && levels.scalar_type() == torch::kLong,
+      "roi_align needs the level of each roi as i64 [R]", "pass one level per roi");
+  const std::int64_t* level = levels.data_ptr<std::int64_t>();
+  const bool exist = std::all_of(level, level + rois, [count](std::int64_t l) {
+    return l >= 0 && l < static_cast<std::int64_t>(count);
+  });
+  DETFORGE_CHECK(exist, "a roi lies on a level outside the " + std::to_string(count) + " given",
+                 "number the levels from 0");
+}
+
+/// Channels-last if any map is laid out so and not both ways (one channel, or one pixel).
+at::MemoryFormat layout_of(const std::vector<RoiAlignLevel>& pyramid) {
+  const bool nhwc = std::any_of(pyramid.begin(), pyramid.end(), [](const RoiAlignLevel& level) {
+    return !level.features.is_contiguous() &&
+           level.features.is_contiguous(at::MemoryFormat::ChannelsLast);
+  });
+  return nhwc ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+}
+
 }  // namespace
 
 Tensor roi_align(const Tensor& features, const Tensor& rois, const RoiAlignOptions& options) {
+  const std::int64_t count = rois.dim() == 2 ? rois.size(0) : 0;  // the rest is checked there
+  return roi_align_pyramid({{features, options.spatial_scale}}, rois,
+                           torch::zeros({count}, torch::kLong), options);
+}
+
+Tensor roi_align_pyramid(const std::vector<RoiAlignLevel>& pyramid,
+                         const Tensor& rois,
+                         const Tensor& level_of_roi,
+                         const RoiAlignOptions& options) {
   check_options(options);
-  DETFORGE_CHECK(
-      features.dim() == 4 && features.scalar_type() == torch::kFloat && features.is_cpu(),
-      "roi_align needs f32 features [N,C,H,W] on the CPU", "convert the features first");
-  DETFORGE_CHECK(features.size(2) > 0 && features.size(3) > 0,
-                 "roi_align got a feature map without cells",
-                 "the image is smaller than the stride: enlarge or pad it");
+  check_features(pyramid);
   DETFORGE_CHECK(
       rois.dim() == 2 && rois.size(1) == 5 && rois.scalar_type() == torch::kFloat && rois.is_cpu(),
       "roi_align needs f32 rois [R,5] on the CPU: batch index, x1, y1, x2, y2",
       "put the index of the image in front of each box");
-  const Tensor rois_contiguous = rois.detach().contiguous();
-  check_rois(rois_contiguous, features.size(0));
-  return RoiAlignFunction::apply(features, rois_contiguous, options);
+  const Tensor all_rois = rois.detach().contiguous();
+  const Tensor levels = level_of_roi.contiguous();
+  check_rois(all_rois, pyramid[0].features.size(0));
+  check_levels(levels, rois.size(0), pyramid.size());
+  Call call{
+      .map_sizes = {}, .spatial_scales = {}, .layout = layout_of(pyramid), .options = options};
+  std::vector<Tensor> maps;
+  for (const auto& [features, scale] : pyramid) {
+    maps.push_back(features);
+    call.map_sizes.push_back(features.sizes().vec());
+    call.spatial_scales.push_back(scale);
+  }
+  return RoiAlignFunction::apply(at::TensorList(maps), all_rois, levels, call);
 }
 
 }  // namespace detforge

@@ -5,12 +5,22 @@
 #include "detforge/core/error.h"
 
 namespace detforge {
+namespace {
+
+// Fully connected layers read a ROI as a row of [C,H,W].
+RoiPoolerOptions box_pooler_options(const RoiHeadsOptions& options) {
+  RoiPoolerOptions pooler = options.pooler;
+  pooler.contiguous = options.box_head.num_conv == 0;
+  return pooler;
+}
+
+}  // namespace
 
 RoiHeadsImpl::RoiHeadsImpl(const RoiHeadsOptions& options, const std::vector<FeatureSpec>& features)
     : options_(options),
       inputs_(find_features(features, options.in_features)),
       matcher_(options.matcher),
-      pooler_(options.pooler, strides_of(features, inputs_)) {
+      pooler_(box_pooler_options(options), strides_of(features, inputs_)) {
   const std::int64_t channels = features[inputs_.front()].channels;
   box_head_ =
       register_module("box_head", BoxHead(options.box_head, channels, options.pooler.resolution));

@@ -59,21 +59,15 @@ Tensor RoiPooler::forward(const std::vector<Tensor>& features,
                  "pass one map per stride and one list of boxes per image");
   const Tensor rois = with_batch_index(boxes);
   const Tensor levels = assign_levels(rois.slice(1, 1), min_level_, max_level_, options_);
-  std::vector<Tensor> pooled;
-  std::vector<Tensor> positions;
+  std::vector<RoiAlignLevel> pyramid;
   for (std::size_t level = 0; level < features.size(); ++level) {
-    positions.push_back((levels == static_cast<std::int64_t>(level)).nonzero().squeeze(1));
-    pooled.push_back(roi_align(features[level], rois.index_select(0, positions.back()),
-                               {.output_size = {options_.resolution, options_.resolution},
-                                .spatial_scale = 1.0 / static_cast<double>(strides_[level]),
-                                .sampling_ratio = options_.sampling_ratio,
-                                .aligned = options_.aligned}));
+    pyramid.push_back({features[level], 1.0 / static_cast<double>(strides_[level])});
   }
-  if (pooled.size() == 1) {
-    return pooled.front();
-  }
-  const Tensor back_to_input_order = torch::cat(positions).argsort();
-  return torch::cat(pooled).index_select(0, back_to_input_order);
+  return roi_align_pyramid(pyramid, rois, levels,
+                           {.output_size = {options_.resolution, options_.resolution},
+                            .sampling_ratio = options_.sampling_ratio,
+                            .aligned = options_.aligned,
+                            .contiguous = options_.contiguous});
 }
 
 }  // namespace detforge

@@ -14,6 +14,7 @@ struct RoiPoolerOptions {
   double canonical_box_size =
       224.0;  ///< side of the box that belongs to canonical_level, in pixels
   std::int64_t canonical_level = 4;
+  bool contiguous = false;  ///< see RoiAlignOptions
 };
 
 /// Level index of each box [B,4]: clamp(floor(canonical_level + log2(sqrt(area) /
@@ -31,8 +32,9 @@ class RoiPooler {
   RoiPooler(const RoiPoolerOptions& options, std::vector<std::int64_t> strides);
 
   /// features: one map [N,C,H,W] per level; boxes: [B_i,4] f32 xyxy for each of the N images, image
-  /// pixels. return [sum of B_i, C, resolution, resolution], image by image; 0 boxes give an empty
-  /// tensor that is still connected to every level.
+  /// pixels. return [sum of B_i, C, resolution, resolution], image by image, in the layout of the
+  /// features unless options say contiguous; 0 boxes give an empty tensor that is still connected
+  /// to every level.
   Tensor forward(const std::vector<Tensor>& features, const std::vector<Tensor>& boxes) const;
 
  private:

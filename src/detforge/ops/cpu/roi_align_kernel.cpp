@@ -1,230 +1,228 @@
 #include "detforge/ops/cpu/roi_align_kernel.h"
 
-#include <algorithm>
 #include <cstddef>
-#include <vector>
+#include <cstdint>
+
+#include "detforge/ops/cpu/roi_align_channels.h"
+#include "detforge/ops/cpu/roi_align_planes.h"
 
 namespace detforge::cpu {
 namespace {
 
-using Tap = AxisTaps::Tap;
+constexpr std::int64_t kBandBytes = 1 << 21;  ///< of a gradient that a thread sums up at a time
 
-/// y[i] += a * x[i]
-DETFORGE_KERNEL_INLINE void add_scaled(std::int64_t n,
-                                       float a,
-                                       const float* __restrict x,
-                                       float* __restrict y) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    y[i] += a * x[i];
+/// Everything of a call but the buffers.
+struct Work {
+  const RoiAlignShape& shape;
+  std::vector<RoiTaps> rois;
+  std::vector<std::size_t> levels;  ///< of each ROI
+  std::int64_t bins;
+
+  const RoiAlignGeometry& geometry(std::size_t roi) const { return shape.levels[levels[roi]]; }
+  std::int64_t map_size(std::size_t level) const {
+    return shape.channels * shape.levels[level].height * shape.levels[level].width;
   }
-}
-
-// The building blocks below work on `lanes` neighbouring channels of one ROI. In NCHW a lane is a
-// plane and the vector dimension is the row; in NHWC a row's cells are channel vectors and they are
-// the vector dimension.
-
-/// One channel plane, NCHW: line[x] = weighted rows of a bin row, then weighted columns per bin.
-DETFORGE_KERNEL_INLINE void pool_plane(
-    const RoiAlignGeometry& g, const RoiTaps& roi, const float* plane, float* line, float* pooled) {
-  const std::int64_t span = roi.x.last - roi.x.first + 1;
-  for (std::int64_t by = 0; by < g.bins_y; ++by) {
-    std::fill_n(line, span, 0.0F);
-    for (const Tap* ty = roi.y.begin(by); ty != roi.y.end(by); ++ty) {
-      add_scaled(span, ty->weight, plane + ty->index * g.width + roi.x.first, line);
+  std::int64_t pooled_size() const { return shape.channels * bins; }
+  std::int64_t widest_map() const {
+    std::int64_t widest = 0;
+    for (const RoiAlignGeometry& level : shape.levels) {
+      widest = std::max(widest, level.width);
     }
-    for (std::int64_t bx = 0; bx < g.bins_x; ++bx) {
-      float sum = 0.0F;
-      for (const Tap* tx = roi.x.begin(bx); tx != roi.x.end(bx); ++tx) {
-        sum += tx->weight * line[tx->index - roi.x.first];
-      }
-      *pooled++ = sum;
-    }
+    return widest;
   }
-}
-
-/// Adjoint of pool_plane: the two steps in reverse order.
-DETFORGE_KERNEL_INLINE void spread_plane(
-    const RoiAlignGeometry& g, const RoiTaps& roi, const float* pooled, float* line, float* plane) {
-  const std::int64_t span = roi.x.last - roi.x.first + 1;
-  for (std::int64_t by = 0; by < g.bins_y; ++by) {
-    std::fill_n(line, span, 0.0F);
-    for (std::int64_t bx = 0; bx < g.bins_x; ++bx) {
-      const float value = *pooled++;
-      for (const Tap* tx = roi.x.begin(bx); tx != roi.x.end(bx); ++tx) {
-        line[tx->index - roi.x.first] += tx->weight * value;
-      }
-    }
-    for (const Tap* ty = roi.y.begin(by); ty != roi.y.end(by); ++ty) {
-      add_scaled(span, ty->weight, line, plane + ty->index * g.width + roi.x.first);
-    }
-  }
-}
-
-/// `lanes` channels of one ROI, NHWC. `line` holds span * lanes values; maps have `channels` per
-/// cell.
-DETFORGE_KERNEL_INLINE void pool_channels(const RoiAlignShape& s,
-                                          const RoiTaps& roi,
-                                          std::int64_t lanes,
-                                          const float* map,
-                                          float* line,
-                                          float* pooled) {
-  const RoiAlignGeometry& g = s.geometry;
-  const std::int64_t span = roi.x.last - roi.x.first + 1;
-  for (std::int64_t by = 0; by < g.bins_y; ++by) {
-    std::fill_n(line, span * lanes, 0.0F);
-    for (const Tap* ty = roi.y.begin(by); ty != roi.y.end(by); ++ty) {
-      const float* row = map + (ty->index * g.width + roi.x.first) * s.channels;
-      for (std::int64_t x = 0; x < span; ++x) {
-        add_scaled(lanes, ty->weight, row + x * s.channels, line + x * lanes);
-      }
-    }
-    for (std::int64_t bx = 0; bx < g.bins_x; ++bx, pooled += s.channels) {
-      std::fill_n(pooled, lanes, 0.0F);
-      for (const Tap* tx = roi.x.begin(bx); tx != roi.x.end(bx); ++tx) {
-        add_scaled(lanes, tx->weight, line + (tx->index - roi.x.first) * lanes, pooled);
-      }
-    }
-  }
-}
-
-/// Adjoint of pool_channels.
-DETFORGE_KERNEL_INLINE void spread_channels(const RoiAlignShape& s,
-                                            const RoiTaps& roi,
-                                            std::int64_t lanes,
-                                            const float* pooled,
-                                            float* line,
-                                            float* map) {
-  const RoiAlignGeometry& g = s.geometry;
-  const std::int64_t span = roi.x.last - roi.x.first + 1;
-  for (std::int64_t by = 0; by < g.bins_y; ++by) {
-    std::fill_n(line, span * lanes, 0.0F);
-    for (std::int64_t bx = 0; bx < g.bins_x; ++bx, pooled += s.channels) {
-      for (const Tap* tx = roi.x.begin(bx); tx != roi.x.end(bx); ++tx) {
-        add_scaled(lanes, tx->weight, pooled, line + (tx->index - roi.x.first) * lanes);
-      }
-    }
-    for (const Tap* ty = roi.y.begin(by); ty != roi.y.end(by); ++ty) {
-      float* row = map + (ty->index * g.width + roi.x.first) * s.channels;
-      for (std::int64_t x = 0; x < span; ++x) {
-        add_scaled(lanes, ty->weight, line + x * lanes, row + x * s.channels);
-      }
-    }
-  }
-}
-
-enum class Direction { kForward, kBackward };
-
-/// Pointers of one call: forward reads the map and writes pooled values, backward the other way
-/// round.
-template <Direction kDirection>
-struct Buffers;
-template <>
-struct Buffers<Direction::kForward> {
-  const float* map;
-  float* pooled;
-};
-template <>
-struct Buffers<Direction::kBackward> {
-  float* map;
-  const float* pooled;
 };
 
-/// Channels [first, first + lanes) of every ROI of one image, in the order of the ROIs.
-template <Direction kDirection>
-DETFORGE_KERNEL_INLINE void process_block(const RoiAlignShape& s,
-                                          const std::vector<RoiTaps>& rois,
-                                          std::int64_t image,
-                                          std::int64_t first,
-                                          std::int64_t lanes,
-                                          float* line,
-                                          Buffers<kDirection> buffers) {
-  const RoiAlignGeometry& g = s.geometry;
-  const std::int64_t cells = g.height * g.width, bins = g.bins_y * g.bins_x;
-  const bool planes = s.layout == MapLayout::kNchw;
-  const auto map = buffers.map + (image * s.channels * cells + first * (planes ? cells : 1));
-  for (std::size_t r = 0; r < rois.size(); ++r) {
-    if (rois[r].image != image || rois[r].empty()) {
-      continue;
-    }
-    const auto pooled = buffers.pooled + static_cast<std::int64_t>(r) * s.channels * bins +
-                        first * (planes ? bins : 1);
-    if (planes) {
-      for (std::int64_t c = 0; c < lanes; ++c) {
-        if constexpr (kDirection == Direction::kForward) {
-          pool_plane(g, rois[r], map + c * cells, line, pooled + c * bins);
-        } else {
-          spread_plane(g, rois[r], pooled + c * bins, line, map + c * cells);
-        }
-      }
-    } else if constexpr (kDirection == Direction::kForward) {
-      pool_channels(s, rois[r], lanes, map, line, pooled);
-    } else {
-      spread_channels(s, rois[r], lanes, pooled, line, map);
-    }
-  }
-}
-
-template <Direction kDirection>
-using BlockFunction = void (*)(const RoiAlignShape&,
-                               const std::vector<RoiTaps>&,
-                               std::int64_t,
-                               std::int64_t,
-                               std::int64_t,
-                               float*,
-                               Buffers<kDirection>);
-
-template <Direction kDirection>
-void process_block_portable(const RoiAlignShape& s,
-                            const std::vector<RoiTaps>& rois,
-                            std::int64_t image,
-                            std::int64_t first,
-                            std::int64_t lanes,
-                            float* line,
-                            Buffers<kDirection> buffers) {
-  process_block<kDirection>(s, rois, image, first, lanes, line, buffers);
-}
-
-template <Direction kDirection>
-DETFORGE_TARGET_AVX2 void process_block_avx2(const RoiAlignShape& s,
-                                             const std::vector<RoiTaps>& rois,
-                                             std::int64_t image,
-                                             std::int64_t first,
-                                             std::int64_t lanes,
-                                             float* line,
-                                             Buffers<kDirection> buffers) {
-  process_block<kDirection>(s, rois, image, first, lanes, line, buffers);
-}
-
-std::vector<RoiTaps> make_all_taps(const RoiAlignShape& s, const float* rois) {
-  std::vector<RoiTaps> taps(static_cast<std::size_t>(s.roi_count));
+Work make_work(const RoiAlignShape& shape, const RoiList& list) {
+  const auto count = static_cast<std::size_t>(shape.roi_count);
+  Work work{.shape = shape,
+            .rois = std::vector<RoiTaps>(count),
+            .levels = std::vector<std::size_t>(count),
+            .bins = shape.levels.front().bins_y * shape.levels.front().bins_x};
 #pragma omp parallel for schedule(static)
-  for (std::int64_t r = 0; r < s.roi_count; ++r) {
-    make_roi_taps(s.geometry, rois + r * 5, taps[static_cast<std::size_t>(r)]);
+  for (std::size_t r = 0; r < count; ++r) {
+    work.levels[r] = list.levels == nullptr ? 0 : static_cast<std::size_t>(list.levels[r]);
+    make_roi_taps(work.geometry(r), list.rois + r * 5, work.rois[r]);
   }
-  return taps;
+  return work;
 }
 
-/// Units of parallel work are (image, block of channels): they share nothing, in either direction.
-template <Direction kDirection>
-void process(const RoiAlignShape& s,
-             const float* rois,
-             Buffers<kDirection> buffers,
-             KernelBuild build) {
-  const std::vector<RoiTaps> taps = make_all_taps(s, rois);
-  const BlockFunction<kDirection> block = build == KernelBuild::kAvx2
-                                              ? process_block_avx2<kDirection>
-                                              : process_block_portable<kDirection>;
-  const std::int64_t lanes = s.layout == MapLayout::kNchw ? 4 : 64;
-  const std::int64_t blocks = (s.channels + lanes - 1) / lanes;
+/// Floats for one thread, at the start of a cache line.
+class Scratch {
+ public:
+  explicit Scratch(std::int64_t size) : storage_(static_cast<std::size_t>(size) + kLine) {}
+  float* data() {
+    const auto address = reinterpret_cast<std::uintptr_t>(storage_.data());
+    return storage_.data() + (kLine - address / sizeof(float) % kLine) % kLine;
+  }
+
+ private:
+  static constexpr std::size_t kLine = 64 / sizeof(float);
+  std::vector<float> storage_;
+};
+
+// The code of one ROI, once for each instruction set.
+
+using PlaneFunction =
+    void (*)(const RoiAlignGeometry&, const RoiTaps&, const float* from, float* line, float* to);
+using PoolFunction = void (*)(const RoiAlignGeometry&,
+                              std::int64_t channels,
+                              const RoiTaps&,
+                              const float* map,
+                              float* line,
+                              float* pooled,
+                              std::int64_t pooled_stride);
+using SpreadFunction = void (*)(const RoiAlignGeometry&,
+                                std::int64_t channels,
+                                const RoiTaps&,
+                                std::int64_t first_row,
+                                std::int64_t end_row,
+                                const float* pooled,
+                                float* line,
+                                float* map);
+
+struct Kernels {
+  PlaneFunction pool_plane, spread_plane;
+  PoolFunction pool_channels;
+  SpreadFunction spread_channels;
+};
+
+#define DETFORGE_ROI_ALIGN_BUILD(TARGET, NAME, LANES)                                             \
+  TARGET void pool_plane_##NAME(const RoiAlignGeometry& g, const RoiTaps& roi, const float* from, \
+                                float* line, float* to) {                                         \
+    pool_plane(g, roi, from, line, to);                                                           \
+  }                                                                                               \
+  TARGET void spread_plane_##NAME(const RoiAlignGeometry& g, const RoiTaps& roi,                  \
+                                  const float* from, float* line, float* to) {                    \
+    spread_plane(g, roi, from, line, to);                                                         \
+  }                                                                                               \
+  TARGET void pool_channels_##NAME(const RoiAlignGeometry& g, std::int64_t channels,              \
+                                   const RoiTaps& roi, const float* map, float* line,             \
+                                   float* pooled, std::int64_t pooled_stride) {                   \
+    pool_channels<LANES>(g, channels, roi, map, line, pooled, pooled_stride);                     \
+  }                                                                                               \
+  TARGET void spread_channels_##NAME(const RoiAlignGeometry& g, std::int64_t channels,            \
+                                     const RoiTaps& roi, std::int64_t first_row,                  \
+                                     std::int64_t end_row, const float* pooled, float* line,      \
+                                     float* map) {                                                \
+    spread_channels<LANES>(g, channels, roi, first_row, end_row, pooled, line, map);              \
+  }                                                                                               \
+  constexpr Kernels k##NAME{pool_plane_##NAME, spread_plane_##NAME, pool_channels_##NAME,         \
+                            spread_channels_##NAME};
+
+DETFORGE_ROI_ALIGN_BUILD(, Portable, 4)
+DETFORGE_ROI_ALIGN_BUILD(DETFORGE_TARGET_AVX2, Avx2, 8)
+#undef DETFORGE_ROI_ALIGN_BUILD
+
+const Kernels& kernels_of(KernelBuild build) {
+  return build == KernelBuild::kPortable ? kPortable : kAvx2;
+}
+
+// NCHW: units of parallel work are channels of one image; they share nothing, in either direction.
+
+/// Calls visit(roi, level, first plane of the channel, position of its pooled values, scratch).
+template <typename Visit>
+void for_each_plane(const Work& work, const Visit& visit) {
+  const RoiAlignShape& s = work.shape;
 #pragma omp parallel
   {
-    std::vector<float> line(static_cast<std::size_t>(s.geometry.width * lanes));
+    Scratch line(work.widest_map());
 #pragma omp for collapse(2) schedule(dynamic)
     for (std::int64_t image = 0; image < s.images; ++image) {
-      for (std::int64_t b = 0; b < blocks; ++b) {
-        const std::int64_t first = b * lanes;
-        block(s, taps, image, first, std::min(lanes, s.channels - first), line.data(), buffers);
+      for (std::int64_t c = 0; c < s.channels; ++c) {
+        for (std::size_t r = 0; r < work.rois.size(); ++r) {
+          const RoiAlignGeometry& g = work.geometry(r);
+          if (work.rois[r].image == image && !work.rois[r].empty()) {
+            visit(r, work.levels[r], (image * s.channels + c) * g.height * g.width,
+                  static_cast<std::int64_t>(r) * work.pooled_size() + c * work.bins, line.data());
+          }
+        }
       }
+    }
+  }
+}
+
+/// A ROI's values [bins,C] while they change layout: rows a power of two apart would meet in the
+/// same few sets of the cache.
+std::int64_t padded_stride(std::int64_t channels) {
+  return channels + 16;
+}
+
+/// [bins,C], rows padded_stride() apart -> [C,bins]
+void channels_to_rows(const float* padded, std::int64_t count, std::int64_t bins, float* rows) {
+  for (std::int64_t c = 0; c < count; ++c) {
+    for (std::int64_t bin = 0; bin < bins; ++bin) {
+      *rows++ = padded[bin * padded_stride(count) + c];
+    }
+  }
+}
+
+void pool_nhwc(const Work& work,
+               const std::vector<const float*>& maps,
+               float* pooled,
+               const Kernels& kernels) {
+  const RoiAlignShape& s = work.shape;
+  const bool to_rows = s.pooled == MapLayout::kNchw;
+#pragma omp parallel
+  {
+    Scratch line(work.widest_map() * s.channels);
+    Scratch padded(to_rows ? work.bins * padded_stride(s.channels) : 0);
+#pragma omp for schedule(dynamic, 4)
+    for (std::size_t r = 0; r < work.rois.size(); ++r) {
+      const RoiTaps& roi = work.rois[r];
+      if (roi.empty()) {
+        continue;
+      }
+      float* to = pooled + static_cast<std::int64_t>(r) * work.pooled_size();
+      kernels.pool_channels(work.geometry(r), s.channels, roi,
+                            maps[work.levels[r]] + roi.image * work.map_size(work.levels[r]),
+                            line.data(), to_rows ? padded.data() : to,
+                            to_rows ? padded_stride(s.channels) : s.channels);
+      if (to_rows) {
+        channels_to_rows(padded.data(), s.channels, work.bins, to);
+      }
+    }
+  }
+}
+
+/// Rows [first, end) of the map of one level and image: what one thread sums up.
+struct Band {
+  std::size_t level;
+  std::int64_t image, first, end;
+};
+
+std::vector<Band> make_bands(const RoiAlignShape& s) {
+  std::vector<Band> bands;
+  for (std::size_t level = 0; level < s.levels.size(); ++level) {
+    const RoiAlignGeometry& g = s.levels[level];
+    const auto row_bytes = static_cast<std::int64_t>(sizeof(float)) * g.width * s.channels;
+    const std::int64_t rows =
+        std::clamp<std::int64_t>(kBandBytes / std::max<std::int64_t>(row_bytes, 1), 4, 32);
+    for (std::int64_t image = 0; image < s.images; ++image) {
+      for (std::int64_t first = 0; first < g.height; first += rows) {
+        bands.push_back({level, image, first, std::min(first + rows, g.height)});
+      }
+    }
+  }
+  return bands;
+}
+
+/// Zeroes a band and adds what every ROI that reaches into it spreads there.
+void spread_band(const Work& work,
+                 const Band& band,
+                 const float* pooled,
+                 float* line,
+                 float* map,
+                 const Kernels& kernels) {
+  const RoiAlignGeometry& g = work.shape.levels[band.level];
+  const std::int64_t row = g.width * work.shape.channels;
+  std::fill(map + band.first * row, map + band.end * row, 0.0F);
+  for (std::size_t r = 0; r < work.rois.size(); ++r) {
+    const RoiTaps& roi = work.rois[r];
+    if (work.levels[r] == band.level && roi.image == band.image && !roi.empty() &&
+        roi.y.first < band.end && roi.y.last >= band.first) {
+      kernels.spread_channels(g, work.shape.channels, roi, band.first, band.end,
+                              pooled + static_cast<std::int64_t>(r) * work.pooled_size(), line,
+                              map);
     }
   }
 }
@@ -232,22 +230,78 @@ void process(const RoiAlignShape& s,
 }  // namespace
 
 void roi_align_forward(const RoiAlignShape& shape,
-                       const float* features,
-                       const float* rois,
+                       const std::vector<const float*>& maps,
+                       const RoiList& rois,
                        float* pooled,
                        KernelBuild build) {
-  const RoiAlignGeometry& g = shape.geometry;
-  std::fill_n(pooled, shape.roi_count * shape.channels * g.bins_y * g.bins_x,
-              0.0F);  // ROIs off the map
-  process<Direction::kForward>(shape, rois, {features, pooled}, build);
+  const Work work = make_work(shape, rois);
+  const Kernels& kernels = kernels_of(build);
+  for (std::size_t r = 0; r < work.rois.size(); ++r) {
+    if (work.rois[r].empty()) {  // off the map
+      std::fill_n(pooled + static_cast<std::int64_t>(r) * work.pooled_size(), work.pooled_size(),
+                  0.0F);
+    }
+  }
+  if (shape.maps == MapLayout::kNhwc) {
+    pool_nhwc(work, maps, pooled, kernels);
+    return;
+  }
+  for_each_plane(work, [&](std::size_t r, std::size_t level, std::int64_t plane,
+                           std::int64_t position, float* line) {
+    kernels.pool_plane(work.geometry(r), work.rois[r], maps[level] + plane, line,
+                       pooled + position);
+  });
 }
 
 void roi_align_backward(const RoiAlignShape& shape,
                         const float* grad_pooled,
-                        const float* rois,
-                        float* grad_features,
+                        const RoiList& rois,
+                        const std::vector<float*>& grad_maps,
                         KernelBuild build) {
-  process<Direction::kBackward>(shape, rois, {grad_features, grad_pooled}, build);
+  const Work work = make_work(shape, rois);
+  const Kernels& kernels = kernels_of(build);
+  if (shape.maps == MapLayout::kNhwc) {
+    const std::vector<Band> bands = make_bands(shape);
+#pragma omp parallel
+    {
+      Scratch line(work.widest_map() * shape.channels);
+#pragma omp for schedule(dynamic)
+      for (const Band& band : bands) {
+        spread_band(work, band, grad_pooled, line.data(),
+                    grad_maps[band.level] + band.image * work.map_size(band.level), kernels);
+      }
+    }
+    return;
+  }
+  for (std::size_t level = 0; level < grad_maps.size(); ++level) {
+    std::fill_n(grad_maps[level], shape.images * work.map_size(level), 0.0F);
+  }
+  for_each_plane(work, [&](std::size_t r, std::size_t level, std::int64_t plane,
+                           std::int64_t position, float* line) {
+    kernels.spread_plane(work.geometry(r), work.rois[r], grad_pooled + position, line,
+                         grad_maps[level] + plane);
+  });
+}
+
+void roi_align_rows_to_channels(const RoiAlignShape& shape, const float* rows, float* channels) {
+  const std::int64_t bins = shape.levels.front().bins_y * shape.levels.front().bins_x;
+  const std::int64_t count = shape.channels, stride = padded_stride(count);
+#pragma omp parallel
+  {
+    Scratch padded(bins * stride);
+#pragma omp for schedule(static)
+    for (std::int64_t r = 0; r < shape.roi_count; ++r) {
+      const float* from = rows + r * count * bins;
+      for (std::int64_t c = 0; c < count; ++c) {
+        for (std::int64_t bin = 0; bin < bins; ++bin) {
+          padded.data()[bin * stride + c] = *from++;
+        }
+      }
+      for (std::int64_t bin = 0; bin < bins; ++bin) {
+        std::copy_n(padded.data() + bin * stride, count, channels + (r * bins + bin) * count);
+      }
+    }
+  }
 }
 
 }  // namespace detforge::cpu
