@@ -9,6 +9,7 @@
 #include "detforge/cli/build.h"
 #include "detforge/cli/commands.h"
 #include "detforge/cli/made_up_batch.h"
+#include "detforge/cli/op_table.h"
 #include "detforge/cli/recipe.h"
 #include "detforge/cli/threads.h"
 #include "detforge/core/allocator.h"
@@ -17,6 +18,7 @@
 #include "detforge/core/fma_peak.h"
 #include "detforge/core/timer.h"
 #include "detforge/distributed/single/single_process.h"
+#include "detforge/ops/op_profile.h"
 #include "detforge/ops/work_meter.h"
 #include "detforge/train/step.h"
 
@@ -55,7 +57,9 @@ void report(const BenchArguments& arguments,
       {"images_per_s", images_per_s},
       {"peak_rss_mib", peak_rss_bytes() / (1 << 20)}};
   for (const auto& [name, value] : more.items()) {
-    if (value.is_number_float()) {
+    if (value.is_array()) {
+      // printed as a table of its own
+    } else if (value.is_number_float()) {
       fmt::print("{:<16} {:.4f}\n", name, value.get<double>());
     } else {
       fmt::print("{:<16} {}\n", name, value.is_string() ? value.get<std::string>() : value.dump());
@@ -75,6 +79,17 @@ nlohmann::ordered_json arithmetic(double flop, double seconds, int threads) {
           {"GFLOP/s", rate},
           {"peak GFLOP/s", peak},
           {"% of peak", 100 * rate / peak}};
+}
+
+/// The op table of one more run, which is timed by itself: profiling costs a little.
+nlohmann::ordered_json profile_ops(const std::function<void()>& run) {
+  const OpProfile profile;
+  const Timer timer;
+  run();
+  const double seconds = timer.elapsed_s();
+  const nlohmann::ordered_json table = print_op_table(profile.by_self_time(), seconds);
+  fmt::print("\n");
+  return table;
 }
 
 Config bench_config(const BenchArguments& arguments) {
@@ -101,44 +116,74 @@ void measure(std::int64_t iters, const std::function<void(bool measured)>& itera
   }
 }
 
+/// One training step on the same made-up batch, again and again.
+class TrainingBench {
+ public:
+  TrainingBench(const Config& config, const BenchArguments& arguments)
+      : detector_(build_detector(config)),
+        optimizer_(*detector_, sgd_options(config.solver)),
+        samples_(made_up_samples(
+            arguments.size, arguments.batch, arguments.objects, class_count(config))),
+        collating_(collate_options(config)) {
+    detector_->train();
+  }
+
+  void step(Phases* phases = nullptr) {
+    constexpr double kRate =
+        0;  // random weights with frozen norms would diverge; the step costs the same
+    const Timer timer;
+    const Batch batch = collate(samples_, collating_);
+    const double data_s = timer.elapsed_s();
+    const WorkMeter meter;
+    const StepResult step = train_step(*detector_, optimizer_, communicator_, batch, {.lr = kRate});
+    DETFORGE_CHECK(step.updated(), "the benchmark's step was not finite: " + step.nonfinite,
+                   "report this");
+    flop_ = 2 * (meter.forward_macs() + meter.backward_macs());
+    if (phases != nullptr) {
+      phases->data.push_back(data_s);
+      phases->forward.push_back(step.forward_s);
+      phases->backward.push_back(step.backward_s);
+      phases->optimizer.push_back(step.optimizer_s);
+      phases->total.push_back(timer.elapsed_s());
+    }
+  }
+
+  /// Of the direct algorithms, in the last step.
+  double flop() const { return flop_; }
+
+ private:
+  std::shared_ptr<Detector> detector_;
+  Sgd optimizer_;
+  SingleProcess communicator_;
+  std::vector<Sample> samples_;
+  CollateOptions collating_;
+  double flop_ = 0;
+};
+
 int bench_train(BenchArguments arguments, int threads) {
   const Config config = bench_config(arguments);
   fill_in(arguments, config);
-  const auto detector = build_detector(config);
-  detector->train();
-  Sgd optimizer(*detector, sgd_options(config.solver));
-  SingleProcess communicator;
-  const auto samples =
-      made_up_samples(arguments.size, arguments.batch, arguments.objects, class_count(config));
-  const CollateOptions collating = collate_options(config);
-  constexpr double kRate =
-      0;  // random weights with frozen norms would diverge; the step costs the same
+  TrainingBench bench(config, arguments);
   Phases phases;
-  double macs = 0;
-  measure(arguments.iters, [&](bool measured) {
-    const Timer timer;
-    const Batch batch = collate(samples, collating);
-    const double data_s = timer.elapsed_s();
-    const WorkMeter meter;
-    const StepResult step = train_step(*detector, optimizer, communicator, batch, {.lr = kRate});
-    DETFORGE_CHECK(step.updated(), "the benchmark's step was not finite: " + step.nonfinite,
-                   "report this");
-    macs = meter.forward_macs() + meter.backward_macs();
-    if (measured) {
-      phases.data.push_back(data_s);
-      phases.forward.push_back(step.forward_s);
-      phases.backward.push_back(step.backward_s);
-      phases.optimizer.push_back(step.optimizer_s);
-      phases.total.push_back(timer.elapsed_s());
-    }
-  });
+  measure(arguments.iters, [&](bool measured) { bench.step(measured ? &phases : nullptr); });
   const double seconds = median(phases.total);
   nlohmann::ordered_json more{{"data s", median(phases.data)},
                               {"forward s", median(phases.forward)},
                               {"backward s", median(phases.backward)},
                               {"optimizer s", median(phases.optimizer)}};
-  more.update(arithmetic(2 * macs, seconds, threads));
+  more.update(arithmetic(bench.flop(), seconds, threads));
+  more["ops"] = profile_ops([&] { bench.step(); });
   report(arguments, threads, seconds, more);
+  return 0;
+}
+
+/// Boxes that the box head looked at; 0 for models without one.
+std::int64_t proposals_of(const WorkMeter& meter) {
+  for (const LayerCount& layer : meter.layers()) {
+    if (layer.shape.kind == LayerKind::kLinear) {
+      return layer.shape.input[0];
+    }
+  }
   return 0;
 }
 
@@ -152,17 +197,26 @@ int bench_eval(BenchArguments arguments, int threads) {
       made_up_samples(arguments.size, arguments.batch, arguments.objects, class_count(config)),
       collate_options(config));
   std::vector<double> total;
-  double macs = 0;
+  double flop = 0;
+  std::int64_t proposals = 0, detections = 0;
   measure(arguments.iters, [&](bool measured) {
     const Timer timer;
     const WorkMeter meter;
-    detector->predict(batch.images);
-    macs = meter.forward_macs();
+    const std::vector<Detections> found = detector->predict(batch.images);
     if (measured) {
       total.push_back(timer.elapsed_s());
     }
+    flop = 2 * meter.forward_macs();
+    proposals = proposals_of(meter);
+    detections = 0;
+    for (const Detections& image : found) {
+      detections += image.scores.numel();
+    }
   });
-  report(arguments, threads, median(total), arithmetic(2 * macs, median(total), threads));
+  nlohmann::ordered_json more{{"proposals", proposals}, {"detections", detections}};
+  more.update(arithmetic(flop, median(total), threads));
+  more["ops"] = profile_ops([&] { detector->predict(batch.images); });
+  report(arguments, threads, median(total), more);
   return 0;
 }
 
@@ -203,8 +257,7 @@ int run_bench(const BenchArguments& arguments) {
   if (arguments.task == "data") {
     return bench_data(arguments, threads);
   }
-  DETFORGE_CHECK(arguments.json.empty(), "bench ops writes no JSON file", "leave --json out");
-  return bench_ops(threads);
+  return bench_ops(arguments, threads);
 }
 
 }  // namespace detforge

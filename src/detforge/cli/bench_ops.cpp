@@ -1,132 +1,203 @@
 #include "detforge/cli/bench_ops.h"
 
 #include <algorithm>
-#include <functional>
+#include <array>
+#include <limits>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
-#include <torch/csrc/autograd/autograd.h>
-#include <torch/types.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
+#include "detforge/cli/layer_bench.h"
+#include "detforge/cli/recipe_layers.h"
+#include "detforge/core/files.h"
 #include "detforge/core/fma_peak.h"
-#include "detforge/core/timer.h"
-#include "detforge/ops/conv2d.h"
-#include "detforge/ops/nms.h"
-#include "detforge/ops/roi_align.h"
 
 namespace detforge {
 namespace {
 
-constexpr int kRepeats = 3;
+using Json = nlohmann::ordered_json;
 
-double best_seconds(const std::function<void()>& run) {
-  run();
-  double best = 1e30;
-  for (int i = 0; i < kRepeats; ++i) {
-    const Timer timer;
-    run();
-    best = std::min(best, timer.elapsed_s());
-  }
-  return best;
-}
+constexpr std::array kBackends = {KernelBackend::kOwn, KernelBackend::kAten};
 
-struct ConvCase {
-  const char* name;
-  std::int64_t in, out, kernel, stride, height, width;
+/// One pass of one layer, by backend.
+struct PassFigures {
+  std::array<double, 2> seconds{};
+  std::array<double, 2> error{};  ///< NaN if it was not asked for
 };
 
-/// The shapes that most of the step's time goes into.
-constexpr ConvCase kConvs[] = {
-    {"stem 7x7/2", 3, 64, 7, 2, 800, 1344},
-    {"res2 1x1 64-256", 64, 256, 1, 1, 200, 336},
-    {"res2 3x3 64", 64, 64, 3, 1, 200, 336},
-    {"res3 3x3 128", 128, 128, 3, 1, 100, 168},
-    {"res3 1x1 512-128", 512, 128, 1, 1, 100, 168},
-    {"res4 3x3 256", 256, 256, 3, 1, 50, 84},
-    {"res4 1x1 1024-256", 1024, 256, 1, 1, 50, 84},
-    {"res5 3x3 512", 512, 512, 3, 1, 25, 42},
-    {"FPN/RPN p2 3x3 256", 256, 256, 3, 1, 200, 336},
-    {"FPN/RPN p3 3x3 256", 256, 256, 3, 1, 100, 168},
+/// A layer shape whose passes have been measured as far as a recipe runs them.
+struct MeasuredLayer {
+  LayerShape shape;
+  double macs = 0;
+  std::array<std::optional<PassFigures>, kPasses.size()> passes{};
 };
 
-void print_line(
-    const std::string& name, double forward_s, double backward_s, double gflop, double peak) {
-  const double rate =
-      3 * gflop / (forward_s + backward_s);  // backward does the work of two forwards
-  fmt::print("{:<22} {:>10.1f} {:>10.1f} {:>10.0f} {:>8.0f}\n", name, 1e3 * forward_s,
-             1e3 * backward_s, rate, 100 * rate / peak);
-}
-
-void bench_conv(const ConvCase& c, double peak) {
-  const Tensor input = torch::rand({1, c.in, c.height, c.width}).requires_grad_(c.in > 3);
-  const Tensor weight = torch::rand({c.out, c.in, c.kernel, c.kernel}).sub_(0.5).requires_grad_();
-  const Tensor bias = torch::zeros({c.out}).requires_grad_();
-  const Conv2dOptions options{.stride = {c.stride, c.stride},
-                              .padding = {c.kernel / 2, c.kernel / 2},
-                              .activation = Activation::kRelu};
-  Tensor output;
-  const double forward_s = best_seconds([&] { output = conv2d(input, weight, bias, options); });
-  const Tensor gradient = torch::ones_like(output);
-  std::vector<Tensor> wanted{weight, bias};
-  if (input.requires_grad()) {
-    wanted.push_back(input);
+std::int64_t runs_of(const LayerCount& layer, Pass pass) {
+  switch (pass) {
+    case Pass::kForward:
+      return layer.forward;
+    case Pass::kBackwardData:
+      return layer.backward_data;
+    case Pass::kBackwardWeight:
+      break;
   }
-  const double both_s = best_seconds(
-      [&] { torch::autograd::grad({conv2d(input, weight, bias, options)}, wanted, {gradient}); });
-  const double gflop = 2e-9 * static_cast<double>(output.numel() * c.in * c.kernel * c.kernel);
-  print_line(c.name, forward_s, both_s - forward_s, gflop, peak);
+  return layer.backward_weight;
 }
 
-void bench_linear(double peak) {
-  const Tensor input = torch::rand({512, 12544}).requires_grad_();
-  const Tensor weight = torch::rand({1024, 12544}).requires_grad_();
-  const Tensor bias = torch::zeros({1024});
-  Tensor output;
-  const double forward_s =
-      best_seconds([&] { output = linear(input, weight, bias, Activation::kRelu); });
-  const Tensor gradient = torch::ones_like(output);
-  const double both_s = best_seconds([&] {
-    torch::autograd::grad({linear(input, weight, bias, Activation::kRelu)}, {input, weight},
-                          {gradient});
-  });
-  print_line("fc1 512x12544-1024", forward_s, both_s - forward_s, 2e-9 * 512 * 12544 * 1024, peak);
+PassFigures measure_pass(const LayerBench& bench, Pass pass, bool quick) {
+  PassFigures figures;
+  for (std::size_t i = 0; i < kBackends.size(); ++i) {
+    const auto run = bench.pass(pass, kBackends[i]);
+    figures.seconds[i] = best_seconds(run, quick);
+    figures.error[i] = quick ? std::numeric_limits<double>::quiet_NaN() : bench.error(pass, run());
+  }
+  return figures;
 }
 
-Tensor random_boxes(std::int64_t count) {
-  const Tensor corner = torch::rand({count, 2}) * torch::tensor({1200.0F, 700.0F});
-  return torch::cat({corner, corner + 8 + torch::rand({count, 2}) * 200}, 1);
-}
+/// Measures every shape once, and prints a line for each pass when it is done.
+class OpsBench {
+ public:
+  OpsBench(int threads, bool quick)
+      : threads_(threads), quick_(quick), peak_(measure_fma_peak_gflops(threads)) {}
 
-void bench_detection_ops() {
-  const Tensor boxes = random_boxes(2000);
-  const Tensor scores = torch::rand({2000});
-  fmt::print("{:<22} {:>10.2f}\n", "nms 2000",
-             1e3 * best_seconds([&] { nms(boxes, scores, 0.7); }));
-  const Tensor features = torch::rand({1, 256, 200, 336}).requires_grad_();
-  const Tensor rois = torch::cat({torch::zeros({512, 1}), random_boxes(512)}, 1);
-  const RoiAlignOptions options{.output_size = {7, 7}, .spatial_scale = 0.25};
-  Tensor pooled;
-  const double forward_s = best_seconds([&] { pooled = roi_align(features, rois, options); });
-  const Tensor gradient = torch::ones_like(pooled);
-  const double both_s = best_seconds(
-      [&] { torch::autograd::grad({roi_align(features, rois, options)}, {features}, {gradient}); });
-  fmt::print("{:<22} {:>10.2f} {:>10.2f}\n", "roi_align p2 512", 1e3 * forward_s,
-             1e3 * (both_s - forward_s));
-}
+  void print_header() const {
+    fmt::print(
+        "{} threads, FMA peak {:.0f} GFLOP/s ({}). own: DetForge's kernels, aten: "
+        "LibTorch's. error: relative L2 against float64\n",
+        threads_, peak_, fma_peak_instruction_set());
+  }
+
+  void run(const RecipeLayers& recipe) {
+    double flop = 0;
+    for (const LayerCount& layer : recipe.layers) {
+      for (const Pass pass : kPasses) {
+        flop += 2 * layer.macs * static_cast<double>(runs_of(layer, pass));
+      }
+    }
+    fmt::print("\n{}{}{}: {} image(s) of {}x{}, {} shapes, {:.1f} GFLOP a step\n", recipe.name,
+               recipe.same.empty() ? "" : ", ", fmt::join(recipe.same, ", "), recipe.batch,
+               recipe.size.height, recipe.size.width, recipe.layers.size(), 1e-9 * flop);
+    fmt::print("{:<42} {:<16} {:>4} {:>9} {:>7} {:>5} {:>8} {:>9} {:>7} {:>5} {:>8} {:>6}\n",
+               "layer", "pass", "runs", "own ms", "GFLOP/s", "peak%", "error", "aten ms", "GFLOP/s",
+               "peak%", "error", "ratio");
+    std::array<double, 2> seconds{};
+    Json layers = Json::array();
+    for (const LayerCount& layer : recipe.layers) {
+      const std::size_t index = run_layer(layer);
+      layers.push_back({{"layer", index},
+                        {"runs", {layer.forward, layer.backward_data, layer.backward_weight}}});
+      add_seconds(layer, measured_[index], seconds);
+    }
+    fmt::print(
+        "{:<42} {:<16} {:>4} {:>9.1f} {:>7.0f} {:>5.0f} {:>8} {:>9.1f} {:>7.0f} {:>5.0f} "
+        "{:>8} {:>6.2f}\n",
+        "all layers of a step", "", "", 1e3 * seconds[0], rate(flop, seconds[0]),
+        percent(flop, seconds[0]), "", 1e3 * seconds[1], rate(flop, seconds[1]),
+        percent(flop, seconds[1]), "", seconds[1] / seconds[0]);
+    recipes_.push_back({{"name", recipe.name},
+                        {"same", recipe.same},
+                        {"size", fmt::format("{}x{}", recipe.size.height, recipe.size.width)},
+                        {"batch", recipe.batch},
+                        {"gflop", 1e-9 * flop},
+                        {"own_s", seconds[0]},
+                        {"aten_s", seconds[1]},
+                        {"layers", layers}});
+  }
+
+  Json json() const {
+    Json layers = Json::array();
+    for (const MeasuredLayer& layer : measured_) {
+      Json entry{{"name", layer_name(layer.shape)}, {"gflop_per_pass", 2e-9 * layer.macs}};
+      for (std::size_t i = 0; i < kPasses.size(); ++i) {
+        if (const auto& figures = layer.passes[i]) {
+          entry[pass_name(kPasses[i])] = {{"own_s", figures->seconds[0]},
+                                          {"aten_s", figures->seconds[1]},
+                                          {"own_error", figures->error[0]},
+                                          {"aten_error", figures->error[1]}};
+        }
+      }
+      layers.push_back(std::move(entry));
+    }
+    return {{"program", "detforge " DETFORGE_VERSION},
+            {"threads", threads_},
+            {"peak_gflops", peak_},
+            {"layers", std::move(layers)},
+            {"recipes", recipes_}};
+  }
+
+ private:
+  static double rate(double flop, double seconds) { return 1e-9 * flop / seconds; }
+  double percent(double flop, double seconds) const { return 100 * rate(flop, seconds) / peak_; }
+
+  /// The index of the layer in measured_, with the passes that `layer` runs.
+  std::size_t run_layer(const LayerCount& layer) {
+    auto known = std::find_if(measured_.begin(), measured_.end(),
+                              [&](const MeasuredLayer& m) { return m.shape == layer.shape; });
+    if (known == measured_.end()) {
+      known = measured_.insert(measured_.end(), {.shape = layer.shape, .macs = layer.macs});
+    }
+    std::optional<LayerBench> bench;
+    for (std::size_t i = 0; i < kPasses.size(); ++i) {
+      if (runs_of(layer, kPasses[i]) > 0 && !known->passes[i]) {
+        if (!bench) {
+          bench.emplace(layer.shape);
+        }
+        known->passes[i] = measure_pass(*bench, kPasses[i], quick_);
+        print(*known, i, runs_of(layer, kPasses[i]));
+      }
+    }
+    return static_cast<std::size_t>(known - measured_.begin());
+  }
+
+  void print(const MeasuredLayer& layer, std::size_t pass, std::int64_t runs) const {
+    const PassFigures& figures = *layer.passes[pass];
+    const double flop = 2 * layer.macs;
+    std::string columns;
+    for (std::size_t i = 0; i < kBackends.size(); ++i) {
+      columns += fmt::format(" {:>9.2f} {:>7.0f} {:>5.0f} {:>8}", 1e3 * figures.seconds[i],
+                             rate(flop, figures.seconds[i]), percent(flop, figures.seconds[i]),
+                             quick_ ? std::string("-") : fmt::format("{:.1e}", figures.error[i]));
+    }
+    fmt::print("{:<42} {:<16} {:>4}{} {:>6.2f}\n", layer_name(layer.shape),
+               pass_name(kPasses[pass]), runs, columns, figures.seconds[1] / figures.seconds[0]);
+    std::fflush(stdout);
+  }
+
+  static void add_seconds(const LayerCount& layer,
+                          const MeasuredLayer& measured,
+                          std::array<double, 2>& seconds) {
+    for (std::size_t pass = 0; pass < kPasses.size(); ++pass) {
+      for (std::size_t i = 0; i < kBackends.size() && measured.passes[pass]; ++i) {
+        seconds[i] +=
+            static_cast<double>(runs_of(layer, kPasses[pass])) * measured.passes[pass]->seconds[i];
+      }
+    }
+  }
+
+  int threads_;
+  bool quick_;
+  double peak_;
+  std::vector<MeasuredLayer> measured_;
+  Json recipes_ = Json::array();
+};
 
 }  // namespace
 
-int bench_ops(int threads) {
-  const double peak = measure_fma_peak_gflops(threads);
-  fmt::print("{} threads, FMA peak {:.0f} GFLOP/s ({})\n\n{:<22} {:>10} {:>10} {:>10} {:>8}\n",
-             threads, peak, fma_peak_instruction_set(), "op (800x1344, batch 1)", "fwd ms",
-             "bwd ms", "GFLOP/s", "% peak");
-  for (const ConvCase& c : kConvs) {
-    bench_conv(c, peak);
+int bench_ops(const BenchArguments& arguments, int threads) {
+  const std::vector<RecipeLayers> recipes = collect_layers(arguments);
+  OpsBench bench(threads, arguments.quick);
+  bench.print_header();
+  for (const RecipeLayers& recipe : recipes) {
+    bench.run(recipe);
   }
-  bench_linear(peak);
-  bench_detection_ops();
+  if (!arguments.json.empty()) {
+    files::write_atomic(arguments.json, bench.json().dump() + "\n");
+  }
   return 0;
 }
 
