@@ -1,48 +1,71 @@
 #!/usr/bin/env bash
-# Trains the same network with DetForge and with Debian's torchvision (YOLOv3: plain PyTorch), alternately, on this machine, and prints
-# the ratio.
-#   benchmarks/compare.sh [ROUNDS] [faster|mask|yolo]       default 3, faster
-# Mask R-CNN gets 128 objects per image: all are sampled as foreground, so both train 128 masks, as real data does.
-# Needs the release build and scripts/setup.sh --tests. Run it on an otherwise idle machine.
+# Trains and runs the same networks with DetForge and with Debian's torchvision (YOLOv3: plain PyTorch), alternately in one run on
+# this machine, and prints a table: images/s, seconds a step, peak memory, share of the machine's FMA peak, and the ratio.
+#   benchmarks/compare.sh [OPTIONS]
+#     --models faster,mask,yolo    which models; default all
+#     --tasks train,eval           training steps, inference; default both
+#     --rounds N                   how often each pair is run; the medians count; default 3
+#     --threads N                  default: all cores
+#     --smoke                      tiny images, once: only to see that it works
+#     --write                      put the table into docs/benchmarks.md
+# Needs the release build and scripts/setup.sh --tests. Run it on an otherwise idle machine; all of it takes about 25 minutes on two
+# cores.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-rounds=${1:-3}
-model=${2:-faster}
-threads=$(nproc)
-peer=(benchmarks/peers/torchvision_train.py --model "$model")
-shapes=("800x1344 1 2" "320x512 2 4")
-case $model in
-  faster) config=configs/COCO-Detection/faster_rcnn_R_50_FPN_1x.yaml objects=8 ;;
-  mask) config=configs/COCO-InstanceSegmentation/mask_rcnn_R_50_FPN_1x.yaml objects=128 ;;
-  yolo)
-    config=configs/COCO-YOLOv3/yolov3_d53_416_273e.yaml objects=8
-    peer=(benchmarks/peers/yolov3_train.py)
-    shapes=("416x416 4 2" "608x608 1 3")
-    ;;
-  *) echo "the model is faster, mask or yolo, not $model" >&2; exit 2 ;;
-esac
-# OpenBLAS does not know every CPU. DetForge then chooses its kernels; the peer gets the same ones.
-kernels=$(build/release/bin/detforge doctor 2>/dev/null | sed -n 's/^BLAS .*NO_AFFINITY \([A-Za-z]*\) .*/\1/p')
-[ -z "$kernels" ] || export OPENBLAS_CORETYPE=${OPENBLAS_CORETYPE:-$kernels}
+command="benchmarks/compare.sh${*:+ $*}"
+models=faster,mask,yolo tasks=train,eval rounds=3 threads=$(nproc) smoke=no write=no
+while [ $# -gt 0 ]; do
+  case $1 in
+    --models) models=${2:?} && shift ;;
+    --tasks) tasks=${2:?} && shift ;;
+    --rounds) rounds=${2:?} && shift ;;
+    --threads) threads=${2:?} && shift ;;
+    --smoke) smoke=yes rounds=1 ;;
+    --write) write=yes ;;
+    -h | --help) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+    *) echo "unknown option $1: see benchmarks/compare.sh --help" >&2; exit 2 ;;
+  esac
+  shift
+done
+if [ $smoke$write = yesyes ]; then
+  echo "--smoke measures nothing that belongs into docs/benchmarks.md: leave --write out" >&2
+  exit 2
+fi
+. benchmarks/measure.sh
+
+# Size, batch and timed steps of a model's cases.
+cases_of() {
+  if [ $smoke = yes ]; then
+    echo "96x128 1 1"
+  elif [ "$1" = yolo ]; then
+    printf '%s\n' "416x416 4 2" "608x608 1 3"
+  else
+    printf '%s\n' "800x1344 1 2" "320x512 2 4"
+  fi
+}
+
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-for shape in "${shapes[@]}"; do
-  read -r size batch iters <<<"$shape"
-  for ((round = 1; round <= rounds; ++round)); do
-    build/release/bin/detforge bench train "$config" --size "$size" --batch "$batch" --iters "$iters" \
-      --objects "$objects" --threads "$threads" --json "$out/ours" >/dev/null
-    cat "$out/ours" >>"$out/ours.$size"
-    /usr/bin/python3 "${peer[@]}" --objects "$objects" --size "$size" --batch "$batch" --iters "$iters" \
-      --threads "$threads" >>"$out/peer.$size"
-    echo "round $round of $rounds at $size done" >&2
+for ((round = 1; round <= rounds; ++round)); do
+  for model in ${models//,/ }; do
+    config_of "$model" >/dev/null
+    for task in ${tasks//,/ }; do
+      while read -r size batch iters; do
+        run=("$model" "$task" "$size" "$batch" "$iters" "$threads")
+        bench_ours "${run[@]}" "$out/$model-$task-$size-$batch.ours"
+        bench_peer "${run[@]}" "$out/$model-$task-$size-$batch.peer"
+        echo "round $round of $rounds: $model $task $size done" >&2
+      done < <(cases_of "$model")
+    done
   done
-  /usr/bin/python3 - "$size" "$batch" "$out/ours.$size" "$out/peer.$size" <<'PY'
-import json, statistics, sys
-size, batch, ours_file, peer_file = sys.argv[1:]
-ours, peer = ([json.loads(line) for line in open(name)] for name in (ours_file, peer_file))
-rate = lambda runs: statistics.median(run["images_per_s"] for run in runs)
-memory = lambda runs: max(run["peak_rss_mib"] for run in runs)
-print(f"{size} batch {batch}: DetForge {rate(ours):.3f} img/s, {memory(ours)} MiB; "
-      f"{peer[0]['program'].split()[0]} {rate(peer):.3f} img/s, {memory(peer)} MiB; ratio {rate(ours) / rate(peer):.2f}")
-PY
 done
+{
+  provenance "$command"
+  echo "Medians of $rounds rounds, $threads threads."
+  echo
+  "$python" benchmarks/tables.py compare "$out"
+} >"$out/table"
+cat "$out/table"
+if [ $write = yes ]; then
+  "$python" benchmarks/tables.py write docs/benchmarks.md compare.sh "$out/table"
+fi

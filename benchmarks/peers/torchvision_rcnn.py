@@ -1,22 +1,24 @@
 #!/usr/bin/python3
-"""Times training steps of torchvision's fasterrcnn_resnet50_fpn or maskrcnn_resnet50_fpn beside `detforge bench train`.
+"""Times training steps or inference of torchvision's R-CNNs beside `detforge bench train` and `detforge bench eval`.
 
-Same work as configs/COCO-Detection/faster_rcnn_R_50_FPN_1x or COCO-InstanceSegmentation/mask_rcnn_R_50_FPN_1x: frozen batch norm, stem and res2 frozen, 1000 proposals,
-512 sampled boxes, SGD with momentum. Images are noise at the given size and are not resized. Prints one line of JSON.
+Same network (ResNet-50-FPN, frozen norms, stem and res2 frozen), same image size and, in training, objects per image,
+torchvision's defaults for the rest: 512 ROIs per image, 1000 proposals per image after NMS, as configs/COCO-Detection
+has. Inference: 1000 proposals and at most 100 detections per image, masks of 28x28 that are not pasted, images already
+normalised. Images are noise of the given size, so there is no resizing. Prints one line of JSON.
 
-    benchmarks/peers/torchvision_train.py --size 800x1344 --batch 1 --iters 3 --threads 2
+    benchmarks/peers/torchvision_rcnn.py --task train --size 800x1344 --batch 1 --iters 3 --threads 2
 """
 import argparse
-import json
-import resource
-import time
 
 import torch
 import torchvision
 
+from timing import measure, report
+
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", choices=["train", "eval"], default="train")
     parser.add_argument("--size", default="800x1344", help="height x width of the images")
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--iters", type=int, default=3)
@@ -24,6 +26,7 @@ def parse_arguments():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--model", choices=["faster", "mask"], default="faster")
     parser.add_argument("--objects", type=int, default=8, help="ground-truth boxes per image")
+    parser.add_argument("--score-threshold", type=float, default=0.05)
     return parser.parse_args()
 
 
@@ -32,6 +35,17 @@ class NoResize(torchvision.models.detection.transform.GeneralizedRCNNTransform):
 
     def resize(self, image, target):
         return image, target
+
+
+class NoTransform(NoResize):
+    """For inference: images come normalised, masks leave as the network gives them."""
+
+    def forward(self, images, targets=None):
+        sizes = [tuple(image.shape[-2:]) for image in images]
+        return torchvision.models.detection.image_list.ImageList(torch.stack(images), sizes), targets
+
+    def postprocess(self, result, image_shapes, original_image_sizes):
+        return result
 
 
 def octagon_masks(boxes, height, width):
@@ -61,12 +75,13 @@ def make_batch(args, height, width, generator):
     return images, targets
 
 
-def make_model(name):
+def make_model(args):
     build = {"faster": torchvision.models.detection.fasterrcnn_resnet50_fpn,
-             "mask": torchvision.models.detection.maskrcnn_resnet50_fpn}[name]
+             "mask": torchvision.models.detection.maskrcnn_resnet50_fpn}[args.model]
     model = build(
         weights=None, weights_backbone=None, num_classes=81, trainable_backbone_layers=5,
-        rpn_pre_nms_top_n_train=2000, rpn_post_nms_top_n_train=1000)
+        rpn_pre_nms_top_n_train=2000, rpn_post_nms_top_n_train=1000, rpn_pre_nms_top_n_test=1000,
+        rpn_post_nms_top_n_test=1000, box_score_thresh=args.score_threshold, box_detections_per_img=100)
     body = model.backbone.body
     # The weights argument alone would make these frozen; there are no weights here, so it is done by hand.
     def freeze_norms(module):
@@ -81,8 +96,40 @@ def make_model(name):
         if name.startswith("conv1") or name.startswith("layer1"):
             parameter.requires_grad_(False)
     old = model.transform
-    model.transform = NoResize(old.min_size, old.max_size, old.image_mean, old.image_std)
-    return model.train()
+    transform = NoResize if args.task == "train" else NoTransform
+    model.transform = transform(old.min_size, old.max_size, old.image_mean, old.image_std)
+    return model.train(args.task == "train")
+
+
+def training(args, model, images, targets):
+    """A function that makes one step."""
+    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.0, momentum=0.9,
+                                weight_decay=1e-4)
+
+    def step():
+        losses = model(images, targets)
+        total = sum(losses.values())
+        optimizer.zero_grad()
+        total.backward()
+        optimizer.step()
+        return {}
+
+    return step
+
+
+def inference(args, model, images):
+    """A function that finds the objects of all images once, and says how many boxes there were."""
+    counts = {}
+    model.roi_heads.register_forward_pre_hook(
+        lambda module, inputs: counts.update(proposals=sum(len(boxes) for boxes in inputs[1])))
+
+    def step():
+        with torch.inference_mode():
+            found = model(images)
+        counts["detections"] = sum(len(image["scores"]) for image in found)
+        return counts
+
+    return step
 
 
 def main():
@@ -91,26 +138,10 @@ def main():
     torch.set_num_threads(args.threads)
     torch.manual_seed(1)
     generator = torch.Generator().manual_seed(1)
-    model = make_model(args.model)
-    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.0, momentum=0.9,
-                                weight_decay=1e-4)
+    model = make_model(args)
     images, targets = make_batch(args, height, width, generator)
-    seconds = []
-    for step in range(args.warmup + args.iters):
-        start = time.perf_counter()
-        losses = model(images, targets)
-        total = sum(losses.values())
-        optimizer.zero_grad()
-        total.backward()
-        optimizer.step()
-        if step >= args.warmup:
-            seconds.append(time.perf_counter() - start)
-    seconds.sort()
-    median = seconds[len(seconds) // 2]
-    print(json.dumps({"program": "torchvision " + torchvision.__version__, "size": args.size, "batch": args.batch,
-                      "threads": args.threads, "objects": args.objects, "seconds_per_step": median, "images_per_s": args.batch / median,
-                      "best_images_per_s": args.batch / seconds[0],
-                      "peak_rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}))
+    step = training(args, model, images, targets) if args.task == "train" else inference(args, model, images)
+    report("torchvision " + torchvision.__version__, args, *measure(args, step))
 
 
 if __name__ == "__main__":

@@ -1,20 +1,22 @@
 #!/usr/bin/python3
-"""Times training steps of a plain PyTorch YOLOv3 (Darknet-53) beside `detforge bench train`.
+"""Times training steps or inference of a plain PyTorch YOLOv3 (Darknet-53) beside `detforge bench`.
 
 Same network, assignment, losses and step as configs/COCO-YOLOv3: backbone norms on running statistics, anchors of
 the objects' cells with IoU above 0.5 and each object's best, sum-reduced losses, SGD with momentum, gradients
-clipped at norm 35. Images are noise of the given size. Prints one line of JSON. --count prints the parameters only.
+clipped at norm 35. Inference: mmdetection 3's selection (conf from 0.005, the 1000 most probable pairs of anchor and
+class above 0.05), NMS at 0.45 within each class, at most 100 detections. Images are noise of the given size. Prints
+one line of JSON. --count prints the parameters only.
 
-    benchmarks/peers/yolov3_train.py --size 416x416 --batch 4 --iters 3 --threads 2
+    benchmarks/peers/yolov3.py --task train --size 416x416 --batch 4 --iters 3 --threads 2
 """
 import argparse
-import json
-import resource
-import time
 
 import torch
+import torchvision
 from torch import nn
 from torch.nn import functional as F
+
+from timing import measure, report
 
 STRIDES = (32, 16, 8)
 ANCHORS = (((116, 90), (156, 198), (373, 326)), ((30, 61), (62, 45), (59, 119)), ((10, 13), (16, 30), (33, 23)))
@@ -166,8 +168,59 @@ def make_batch(args, height, width, generator):
     return images, targets
 
 
-def main():
+def detections(maps, anchors, strides):
+    """Boxes, scores and labels of each image."""
+    flat = torch.cat([m.permute(0, 2, 3, 1).reshape(m.shape[0], -1, 5 + CLASSES) for m in maps], 1)
+    centre, half = (anchors[:, :2] + anchors[:, 2:]) / 2, (anchors[:, 2:] - anchors[:, :2]) / 2
+    found = []
+    for prediction in flat:
+        conf = prediction[:, 4].sigmoid()
+        chosen = (conf >= 0.005).nonzero().squeeze(1)
+        own = prediction[chosen]
+        middle = centre[chosen] + (own[:, :2].sigmoid() - 0.5) * strides[chosen, None]
+        reach = half[chosen] * own[:, 2:4].exp()
+        boxes = torch.cat([middle - reach, middle + reach], 1)
+        usable = (boxes.isfinite().all(1) & (reach > 0).all(1)).nonzero().squeeze(1)
+        boxes, conf, classes = boxes[usable], conf[chosen][usable], own[usable, 5:].sigmoid()
+        anchor, label = (classes > 0.05).nonzero().unbind(1)
+        order = classes[anchor, label].topk(min(1000, len(anchor))).indices
+        anchor, label = anchor[order], label[order]
+        boxes, scores = boxes[anchor], conf[anchor] * classes[anchor, label]
+        keep = torchvision.ops.batched_nms(boxes, scores, label, 0.45)[:100]
+        found.append((boxes[keep], scores[keep], label[keep]))
+    return found
+
+
+def training(model, images, targets):
+    """A function that makes one step."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0, momentum=0.9, weight_decay=5e-4)
+
+    def step():
+        anchors, strides = make_anchors(*images.shape[2:])
+        loss = yolo_losses(model(images), anchors, strides, targets).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 35)
+        optimizer.step()
+        return {}
+
+    return step
+
+
+def inference(model, images):
+    """A function that finds the objects of all images once, and says how many boxes there were."""
+
+    def step():
+        with torch.inference_mode():
+            found = detections(model(images), *make_anchors(*images.shape[2:]))
+        return {"detections": sum(len(boxes) for boxes, scores, labels in found)}
+
+    return step
+
+
+def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", choices=["train", "eval"], default="train")
     parser.add_argument("--size", default="416x416", help="height x width of the images, multiples of 32")
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--iters", type=int, default=3)
@@ -175,33 +228,21 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--objects", type=int, default=8, help="ground-truth boxes per image")
     parser.add_argument("--count", action="store_true")
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    args = parse_arguments()
     height, width = (int(value) for value in args.size.split("x"))
     torch.set_num_threads(args.threads)
     torch.manual_seed(1)
-    model = YoloV3().train()
+    model = YoloV3().train(args.task == "train")
     if args.count:
         print(sum(p.numel() for p in model.parameters()))
         return
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.0, momentum=0.9, weight_decay=5e-4)
     images, targets = make_batch(args, height, width, torch.Generator().manual_seed(1))
-    seconds = []
-    for step in range(args.warmup + args.iters):
-        start = time.perf_counter()
-        anchors, strides = make_anchors(height, width)
-        loss = yolo_losses(model(images), anchors, strides, targets).sum()
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 35)
-        optimizer.step()
-        if step >= args.warmup:
-            seconds.append(time.perf_counter() - start)
-    seconds.sort()
-    median = seconds[len(seconds) // 2]
-    print(json.dumps({"program": "PyTorch " + torch.__version__, "size": args.size, "batch": args.batch,
-                      "threads": args.threads, "objects": args.objects, "seconds_per_step": median,
-                      "images_per_s": args.batch / median, "best_images_per_s": args.batch / seconds[0],
-                      "peak_rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}))
+    step = training(model, images, targets) if args.task == "train" else inference(model, images)
+    report("PyTorch " + torch.__version__, args, *measure(args, step))
 
 
 if __name__ == "__main__":

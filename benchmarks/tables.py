@@ -1,0 +1,100 @@
+#!/usr/bin/python3
+"""Markdown tables of figures that `detforge bench --json` and benchmarks/peers print.
+
+    tables.py compare FOLDER            of FOLDER/MODEL-TASK-SIZE-BATCH.ours and .peer, one line of JSON a run
+    tables.py growth FOLDER             of FOLDER/MODEL.ours
+    tables.py write PAGE NAME TABLE     puts the file TABLE between the comments "NAME begin" and "NAME end" of PAGE
+"""
+import json
+import pathlib
+import re
+import statistics
+import sys
+
+MODELS = {"faster": "Faster R-CNN R50-FPN", "mask": "Mask R-CNN R50-FPN", "yolo": "YOLOv3 Darknet-53"}
+TASKS = {"train": "training", "eval": "inference"}
+
+
+def read_runs(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def median(runs, key):
+    return statistics.median(run[key] for run in runs)
+
+
+def table(header, rows):
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in [header, ["---"] * len(header), *rows])
+
+
+def boxes(runs):
+    """What inference worked on: "1000 / 100" proposals and detections, or "100" without proposals."""
+    return " / ".join(str(runs[-1][key]) for key in ("proposals", "detections") if runs[-1].get(key))
+
+
+def side(runs, gflop, peak):
+    """Cells of one program: images/s, seconds a step, MiB, percent of peak."""
+    seconds = median(runs, "seconds_per_step")
+    return [f"{median(runs, 'images_per_s'):.3f}", f"{seconds:.2f}", str(max(run["peak_rss_mib"] for run in runs)),
+            f"{100 * gflop / seconds / peak:.0f} %"]
+
+
+def compare(folder):
+    rows = []
+    order = list(MODELS)
+    names = [path.stem.split("-") for path in folder.glob("*.ours")]
+    for name in sorted(names, key=lambda n: (list(TASKS).index(n[1]), order.index(n[0]), n[2], n[3])):
+        model, task, size, batch = name
+        ours, peer = (read_runs(folder / f"{'-'.join(name)}.{kind}") for kind in ("ours", "peer"))
+        gflop, peak = median(ours, "GFLOP/step"), max(run["peak GFLOP/s"] for run in ours)
+        same = boxes(ours) if boxes(ours) == boxes(peer) else f"{boxes(ours)}, peer {boxes(peer)}"
+        ratio = median(ours, "images_per_s") / median(peer, "images_per_s")
+        rows.append([f"{MODELS[model]}, {TASKS[task]}", f"{size}, {batch}", *side(ours, gflop, peak),
+                     *side(peer, gflop, peak), f"**{ratio:.2f}**", same if task == "eval" else "", f"{gflop:.0f}"])
+    return table(["model", "image, batch", "DetForge img/s", "s", "MiB", "peak", "peer img/s", "s", "MiB", "peak",
+                  "ratio", "boxes", "GFLOP"], rows)
+
+
+def growth(folder):
+    rows = []
+    for model in MODELS:
+        path = folder / f"{model}.ours"
+        runs = read_runs(path) if path.exists() else []
+        for first in dict.fromkeys((run["size"], run["batch"]) for run in runs):
+            by_threads = {run["threads"]: run for run in runs if (run["size"], run["batch"]) == first}
+            one, most = by_threads[min(by_threads)], by_threads[max(by_threads)]
+            height, width = (int(edge) for edge in most["size"].split("x"))
+            megapixels = height * width * most["batch"] / 1e6
+            rows.append([f"{MODELS[model]}, {TASKS[most['task']]}", f"{most['size']}, {most['batch']}",
+                         f"{one['seconds_per_step']:.2f}", f"{most['seconds_per_step']:.2f}",
+                         f"{one['seconds_per_step'] / most['seconds_per_step']:.2f}",
+                         f"{most['seconds_per_step'] / megapixels:.2f}", f"{most['% of peak']:.0f} %",
+                         str(most["peak_rss_mib"])])
+    threads = sorted({run["threads"] for path in folder.glob("*.ours") for run in read_runs(path)})
+    return table(["model", "image, batch", f"s a step, {threads[0]} thread(s)", f"s a step, {threads[-1]} threads",
+                  "times faster", "s a megapixel", "peak", "MiB"], rows)
+
+
+def write(page, name, table_file):
+    text = pathlib.Path(page).read_text()
+    new = pathlib.Path(table_file).read_text().strip()
+    place = re.compile(rf"(<!-- {re.escape(name)} begin[^\n]*-->\n).*?(<!-- {re.escape(name)} end -->)", re.S)
+    if len(place.findall(text)) != 1:
+        sys.exit(f"{page} needs one pair of comments <!-- {name} begin --> and <!-- {name} end -->")
+    pathlib.Path(page).write_text(place.sub(lambda match: f"{match[1]}\n{new}\n\n{match[2]}", text))
+
+
+def main():
+    match sys.argv[1:]:
+        case ["compare", folder]:
+            print(compare(pathlib.Path(folder)))
+        case ["growth", folder]:
+            print(growth(pathlib.Path(folder)))
+        case ["write", page, name, table_file]:
+            write(page, name, table_file)
+        case _:
+            sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main()
