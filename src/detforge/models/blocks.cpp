@@ -144,10 +144,6 @@ void LinearLayerImpl::initialize(std::uint64_t key) {
   bias_.fill_(options_.init.bias);
 }
 
-Tensor upsample_twice(const Tensor& x) {
-  return at::upsample_nearest2d(x, {x.size(2) * 2, x.size(3) * 2}, 2.0, 2.0);
-}
-
 void freeze_parameters(torch::nn::Module& module) {
   for (Tensor& parameter : module.parameters()) {
     parameter.set_requires_grad(false);

@@ -9,6 +9,7 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/ops/layout.h"
 
 namespace detforge {
 namespace {
@@ -19,23 +20,32 @@ using torch::autograd::variable_list;
 constexpr std::int64_t kPatch = 3;
 constexpr std::int64_t kTaps = kPatch * kPatch;
 
+/// A map and the way from one value to the next: NCHW or NHWC.
 struct MapShape {
   std::int64_t channels, height, width;
+  std::int64_t image, channel, pixel;  ///< steps, in floats
+
+  MapShape(at::IntArrayRef sizes, at::MemoryFormat layout)
+      : channels(sizes[1]), height(sizes[2]), width(sizes[3]), image(channels * height * width) {
+    const bool nhwc = layout == at::MemoryFormat::ChannelsLast;
+    channel = nhwc ? 1 : height * width;
+    pixel = nhwc ? channels : 1;
+  }
 };
 
-// Calls visit(offset in the map, position in the patch) for each tap of the patch around `cell`
-// that lies on the map, in channel `channel`.
+// Calls visit(first channel of a pixel of the map, its position in the patch) for each tap of the
+// patch around `cell` that lies on the map.
 template <typename Visit>
-void visit_patch(const MapShape& shape, std::int64_t cell, std::int64_t channel, Visit visit) {
+void visit_patch(const MapShape& shape, std::int64_t cell, Visit visit) {
   const std::int64_t x = cell % shape.width;
   const std::int64_t y = cell / shape.width % shape.height;
   const std::int64_t image = cell / shape.width / shape.height;
-  const std::int64_t plane = (image * shape.channels + channel) * shape.height * shape.width;
   for (std::int64_t row = std::max<std::int64_t>(y - 1, 0);
        row <= std::min(y + 1, shape.height - 1); ++row) {
     for (std::int64_t column = std::max<std::int64_t>(x - 1, 0);
          column <= std::min(x + 1, shape.width - 1); ++column) {
-      visit(plane + row * shape.width + column, (row - y + 1) * kPatch + column - x + 1);
+      visit(image * shape.image + (row * shape.width + column) * shape.pixel,
+            (row - y + 1) * kPatch + column - x + 1);
     }
   }
 }
@@ -44,43 +54,49 @@ void visit_patch(const MapShape& shape, std::int64_t cell, std::int64_t channel,
 class GatherPatchesFunction : public torch::autograd::Function<GatherPatchesFunction> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& map, const Tensor& cells) {
-    const Tensor input = map.contiguous();
-    const MapShape shape{input.size(1), input.size(2), input.size(3)};
+    const at::MemoryFormat layout = layout_of(map);
+    const Tensor input = map.contiguous(layout);
+    const MapShape shape(input.sizes(), layout);
     Tensor patches = at::zeros({cells.size(0), shape.channels * kTaps}, input.options());
     const float* from = input.data_ptr<float>();
     const std::int64_t* cell = cells.data_ptr<std::int64_t>();
     float* to = patches.data_ptr<float>();
     at::parallel_for(0, cells.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t s = begin; s < end; ++s) {
-        for (std::int64_t c = 0; c < shape.channels; ++c) {
-          float* patch = to + (s * shape.channels + c) * kTaps;
-          visit_patch(shape, cell[s], c,
-                      [&](std::int64_t at, std::int64_t tap) { patch[tap] = from[at]; });
-        }
+        float* patch = to + s * shape.channels * kTaps;
+        visit_patch(shape, cell[s], [&](std::int64_t pixel, std::int64_t tap) {
+          for (std::int64_t c = 0; c < shape.channels; ++c) {
+            patch[c * kTaps + tap] = from[pixel + c * shape.channel];
+          }
+        });
       }
     });
     ctx->save_for_backward({cells});
     ctx->saved_data["map"] = input.sizes();
+    ctx->saved_data["layout"] = static_cast<std::int64_t>(layout);
     return patches;
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     const Tensor cells = ctx->get_saved_variables()[0];
     const std::vector<std::int64_t> sizes = ctx->saved_data["map"].toIntVector();
-    const MapShape shape{sizes[1], sizes[2], sizes[3]};
+    const auto layout = static_cast<at::MemoryFormat>(ctx->saved_data["layout"].toInt());
+    const MapShape shape(sizes, layout);
     const Tensor grad_patches = grads[0].contiguous();
-    Tensor grad_map = at::zeros(sizes, grad_patches.options());
+    Tensor grad_map = at::empty(sizes, grad_patches.options(), layout).zero_();
     const float* from = grad_patches.data_ptr<float>();
     const std::int64_t* cell = cells.data_ptr<std::int64_t>();
     float* to = grad_map.data_ptr<float>();
-    // Patches overlap only within a channel, so channels are what threads may share out.
-    at::parallel_for(0, shape.channels, 1, [&](std::int64_t begin, std::int64_t end) {
+    // Patches overlap only within a channel, so channels are what threads may share out: 16 of
+    // them, a cache line of NHWC.
+    at::parallel_for(0, shape.channels, 16, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t s = 0; s < cells.size(0); ++s) {
-        for (std::int64_t c = begin; c < end; ++c) {
-          const float* patch = from + (s * shape.channels + c) * kTaps;
-          visit_patch(shape, cell[s], c,
-                      [&](std::int64_t at, std::int64_t tap) { to[at] += patch[tap]; });
-        }
+        const float* patch = from + s * shape.channels * kTaps;
+        visit_patch(shape, cell[s], [&](std::int64_t pixel, std::int64_t tap) {
+          for (std::int64_t c = begin; c < end; ++c) {
+            to[pixel + c * shape.channel] += patch[c * kTaps + tap];
+          }
+        });
       }
     });
     return {grad_map, Tensor()};

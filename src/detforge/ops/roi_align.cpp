@@ -8,6 +8,7 @@
 
 #include "detforge/core/error.h"
 #include "detforge/ops/cpu/roi_align_kernel.h"
+#include "detforge/ops/layout.h"
 
 namespace detforge {
 namespace {
@@ -170,11 +171,9 @@ void check_levels(const Tensor& levels, std::int64_t rois, std::size_t count) {
                  "number the levels from 0");
 }
 
-/// Channels-last if any map is laid out so and not both ways (one channel, or one pixel).
-at::MemoryFormat layout_of(const std::vector<RoiAlignLevel>& pyramid) {
+at::MemoryFormat common_layout(const std::vector<RoiAlignLevel>& pyramid) {
   const bool nhwc = std::any_of(pyramid.begin(), pyramid.end(), [](const RoiAlignLevel& level) {
-    return !level.features.is_contiguous() &&
-           level.features.is_contiguous(at::MemoryFormat::ChannelsLast);
+    return is_channels_last(level.features);
   });
   return nhwc ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
 }
@@ -202,7 +201,7 @@ Tensor roi_align_pyramid(const std::vector<RoiAlignLevel>& pyramid,
   check_rois(all_rois, pyramid[0].features.size(0));
   check_levels(levels, rois.size(0), pyramid.size());
   Call call{
-      .map_sizes = {}, .spatial_scales = {}, .layout = layout_of(pyramid), .options = options};
+      .map_sizes = {}, .spatial_scales = {}, .layout = common_layout(pyramid), .options = options};
   std::vector<Tensor> maps;
   for (const auto& [features, scale] : pyramid) {
     maps.push_back(features);

@@ -4,6 +4,8 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/ops/max_pool.h"
+#include "detforge/ops/upsample.h"
 
 namespace detforge {
 
@@ -43,15 +45,15 @@ std::vector<Tensor> FpnImpl::forward(const Tensor& images) {
   std::vector<Tensor> maps(inputs_.size());
   Tensor top_down;
   for (std::size_t i = inputs_.size(); i-- > 0;) {
-    const Tensor residual = top_down.defined() ? upsample_twice(top_down) : Tensor();
-    top_down = laterals_[i]->forward(below[inputs_[i]], residual);
-    if (residual.defined() && fuse_ == FpnFuse::kAverage) {
+    const Tensor lateral = laterals_[i]->forward(below[inputs_[i]]);
+    const bool is_top = !top_down.defined();
+    top_down = is_top ? lateral : upsample_add_(lateral, top_down);
+    if (!is_top && fuse_ == FpnFuse::kAverage) {
       top_down = top_down / 2;
     }
     maps[i] = outputs_[i]->forward(top_down);
   }
-  maps.push_back(
-      maps.back().slice(2, 0, torch::nullopt, 2).slice(3, 0, torch::nullopt, 2).contiguous());
+  maps.push_back(max_pool(maps.back(), {.kernel = 1, .stride = 2}));
   return maps;
 }
 

@@ -7,6 +7,7 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/ops/max_pool.h"
 
 namespace detforge {
 
@@ -183,9 +184,9 @@ void ResNetImpl::add_stages(const ResNetOptions& o) {
 }
 
 std::vector<Tensor> ResNetImpl::forward(const Tensor& images) {
+  // ReLU behind the pooling: the result and its gradient are the same, on a quarter of the pixels.
   Tensor x =
-      torch::max_pool2d(stem_->forward(images), /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
-  x.relu_();  // behind the pooling the result and its gradient are the same, on a quarter of pixels
+      max_pool(stem_->forward(images), {.kernel = 3, .stride = 2, .padding = 1, .relu = true});
   std::vector<Tensor> outputs;
   for (const Stage& stage : stages_) {
     for (const auto& block : stage.blocks) {

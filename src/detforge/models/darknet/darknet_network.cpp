@@ -7,6 +7,7 @@
 #include "detforge/models/darknet/darknet_ops.h"
 #include "detforge/models/darknet/darknet_shapes.h"
 #include "detforge/models/yolo/yolo_head.h"
+#include "detforge/ops/upsample.h"
 
 namespace detforge {
 namespace {
@@ -49,6 +50,9 @@ Tensor route(const RouteSpec& spec, const std::vector<Tensor>& outputs) {
 }
 
 Tensor upsample(const Tensor& input, std::int64_t stride) {
+  if (stride == 2) {
+    return upsample_twice(input);
+  }
   const auto scale = static_cast<double>(stride);
   return at::upsample_nearest2d(input, {input.size(2) * stride, input.size(3) * stride}, scale,
                                 scale);

@@ -8,6 +8,7 @@
 #include "detforge/core/error.h"
 #include "detforge/core/rng.h"
 #include "detforge/ops/conv2d.h"
+#include "detforge/ops/max_pool.h"
 
 namespace detforge {
 namespace {
@@ -29,11 +30,11 @@ Tensor darknet_maxpool(const Tensor& input, const MaxpoolSpec& spec) {
                      right = padding_behind(input.size(3), spec);
   // torch pads both sides alike, by half a window at most, and needs no copy for it.
   if (below <= before && right <= before && 2 * before <= spec.size && spec.padding == 2 * before) {
-    return at::max_pool2d(input, spec.size, spec.stride, before);
+    return max_pool(input, {.kernel = spec.size, .stride = spec.stride, .padding = before});
   }
   const Tensor padded = at::constant_pad_nd(input, {before, right, before, below},
                                             -std::numeric_limits<float>::infinity());
-  return at::max_pool2d(padded, spec.size, spec.stride);
+  return max_pool(padded, {.kernel = spec.size, .stride = spec.stride});
 }
 
 Tensor darknet_dropout(const Tensor& input,

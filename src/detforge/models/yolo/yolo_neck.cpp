@@ -4,6 +4,7 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/ops/upsample.h"
 
 namespace detforge {
 namespace {
@@ -67,9 +68,9 @@ YoloNeckImpl::YoloNeckImpl(const YoloNeckOptions& options, const std::vector<Fea
 std::vector<Tensor> YoloNeckImpl::forward(const std::vector<Tensor>& features) {
   std::vector<Tensor> outputs{blocks_.front()->forward(features.back())};
   for (std::size_t i = 1; i < blocks_.size(); ++i) {
-    const Tensor coarser = upsample_twice(laterals_[i - 1]->forward(outputs.back()));
+    const Tensor coarser = laterals_[i - 1]->forward(outputs.back());
     const Tensor& own = features[features.size() - 1 - i];
-    outputs.push_back(blocks_[i]->forward(torch::cat({coarser, own}, 1)));
+    outputs.push_back(blocks_[i]->forward(upsample_concat(coarser, own)));
   }
   return outputs;
 }
