@@ -95,13 +95,24 @@ TEST(MatcherProperty, EqualsNaiveLoop) {
   }
 }
 
-TEST(MatcherProperty, ChunksDoNotChangeTheResult) {
-  const Tensor gt = test::random_boxes(40, 300, 21);
-  const Tensor boxes = test::random_boxes(1000, 300, 22);
-  const Matches whole = Matcher({}).match_boxes(gt, boxes);
-  const Matches chunked = Matcher({}).match_boxes(gt, boxes, /*max_matrix=*/40 * 77);
-  EXPECT_TRUE(expect_close(chunked.labels, whole.labels, {}));
-  EXPECT_TRUE(expect_close(chunked.gt_index, whole.gt_index, {}));
+TEST(MatcherProperty, BoxesMatchAsTheirIouMatrixDoes) {
+  const Tensor boxes = test::random_boxes(1500, 300, 22);
+  Tensor gt = torch::cat({test::random_boxes(40, 300, 21), boxes.slice(0, 700, 701)});
+  gt[5] = gt[4];                                            // ties between ground truths
+  gt[7] = torch::tensor({900.0F, 900.0F, 950.0F, 950.0F});  // overlaps nothing
+  for (const bool low_quality : {false, true}) {
+    for (const bool without_overlap : {false, true}) {
+      for (const auto& [objects, count] : {std::pair{41, 1500}, {7, 512}, {1, 513}, {41, 3}}) {
+        const Matcher matcher(
+            {.allow_low_quality = low_quality, .match_without_overlap = without_overlap});
+        const Tensor some_gt = gt.slice(0, 0, objects), some = boxes.slice(0, 0, count);
+        const Matches expected = matcher.match(pairwise_iou(some_gt, some));
+        const Matches actual = matcher.match_boxes(some_gt, some);
+        EXPECT_TRUE(torch::equal(actual.labels, expected.labels)) << objects << " " << count;
+        EXPECT_TRUE(torch::equal(actual.gt_index, expected.gt_index)) << objects << " " << count;
+      }
+    }
+  }
 }
 
 TEST(MatcherParity, EqualsDetectron2) {

@@ -80,6 +80,45 @@ TEST(PairwiseIouProperty, IsSymmetricAndBetweenZeroAndOne) {
   EXPECT_TRUE(expect_close(pairwise_iou(a, a).diagonal(), torch::ones({80}), {}));
 }
 
+TEST(BestIouProperty, IsWhatTheMatrixSaysInBothBuilds) {
+  torch::manual_seed(3);
+  for (const auto& [n, m] :
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 1}, {9, 512}, {30, 1300}}) {
+    Tensor gt = random_boxes(n, 100), boxes = random_boxes(m, 100);
+    boxes[m / 2].fill_(NAN);
+    const Tensor iou = pairwise_iou(gt, boxes);
+    const BestIou best = best_iou(gt, boxes);
+    const auto [of_box, index] = iou.max(0);
+    const Tensor of_gt = std::get<0>(iou.max(1));
+    EXPECT_TRUE(torch::equal(best.iou, of_box));
+    EXPECT_TRUE(torch::equal(best.gt_index, index));
+    EXPECT_TRUE(torch::equal(best.highest, of_gt));
+    const Tensor is_highest = iou.eq(of_gt.unsqueeze(1)).logical_and(iou > 0).any(0);
+    EXPECT_TRUE(torch::equal(best.is_highest.to(torch::kBool), is_highest));
+    const auto portable = [&] {
+      BestIou result{torch::empty_like(best.iou), torch::empty_like(best.gt_index),
+                     torch::empty_like(best.highest), torch::empty_like(best.is_highest)};
+      cpu::best_iou(gt.data_ptr<float>(), static_cast<std::size_t>(n), boxes.data_ptr<float>(),
+                    static_cast<std::size_t>(m),
+                    {result.iou.data_ptr<float>(), result.gt_index.data_ptr<std::int64_t>(),
+                     result.highest.data_ptr<float>(), result.is_highest.data_ptr<std::uint8_t>()},
+                    cpu::KernelBuild::kPortable);
+      return result;
+    }();
+    EXPECT_TRUE(torch::equal(portable.iou, best.iou));
+    EXPECT_TRUE(torch::equal(portable.is_highest, best.is_highest));
+  }
+}
+
+TEST(BestIou, NothingToCompareWithIsZero) {
+  const BestIou without_gt = best_iou(torch::empty({0, 4}), torch::ones({3, 4}));
+  EXPECT_TRUE(torch::equal(without_gt.iou, torch::zeros({3})));
+  EXPECT_EQ(without_gt.highest.numel(), 0);
+  const BestIou without_boxes = best_iou(torch::ones({2, 4}), torch::empty({0, 4}));
+  EXPECT_TRUE(torch::equal(without_boxes.highest, torch::zeros({2})));
+  EXPECT_EQ(without_boxes.iou.numel(), 0);
+}
+
 TEST(PairwiseIouParity, EqualsDetectron2) {
   const auto cases = test::parity_cases(
       [](const nlohmann::json& d) { return d.value("case", "") == "unit_box2box"; });

@@ -67,11 +67,13 @@ void label_low_quality(const Tensor& iou,
 void label_by_thresholds(const MatcherOptions& options, const Tensor& best, std::int64_t* labels) {
   const float* iou = best.data_ptr<float>();
   std::vector<float> thresholds(options.iou_thresholds.begin(), options.iou_thresholds.end());
-  for (std::int64_t n = 0; n < best.numel(); ++n) {
-    const auto range =
-        std::upper_bound(thresholds.begin(), thresholds.end(), iou[n]) - thresholds.begin();
-    labels[n] = options.labels[static_cast<std::size_t>(range)];
-  }
+  at::parallel_for(0, best.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t n = begin; n < end; ++n) {
+      const auto range =
+          std::upper_bound(thresholds.begin(), thresholds.end(), iou[n]) - thresholds.begin();
+      labels[n] = options.labels[static_cast<std::size_t>(range)];
+    }
+  });
 }
 
 }  // namespace
@@ -112,38 +114,21 @@ Matches Matcher::match(const Tensor& iou) const {
   return {matches.gt_index.to(iou.device()), matches.labels.to(iou.device())};
 }
 
-Matches Matcher::match_boxes(const Tensor& gt_boxes,
-                             const Tensor& boxes,
-                             std::int64_t max_matrix) const {
-  const std::int64_t gt_count = gt_boxes.size(0);
+Matches Matcher::match_boxes(const Tensor& gt_boxes, const Tensor& boxes) const {
+  const BestIou best = best_iou(gt_boxes, boxes);
   const std::int64_t count = boxes.size(0);
-  const std::int64_t chunk =
-      std::max<std::int64_t>(1, max_matrix / std::max<std::int64_t>(1, gt_count));
-  if (count <= chunk) {
-    return match(pairwise_iou(gt_boxes, boxes));
+  Matches matches{best.gt_index, torch::full({count}, options_.labels.front(), torch::kLong)};
+  if (gt_boxes.size(0) > 0) {
+    label_by_thresholds(options_, best.iou, matches.labels.data_ptr<std::int64_t>());
+    if (options_.allow_low_quality) {
+      const bool is_everyones =  // all IoUs with such a ground truth are its highest, 0
+          options_.match_without_overlap && best.highest.eq(0.0).any().item<bool>();
+      matches.labels.masked_fill_(is_everyones ? torch::ones_like(best.is_highest, torch::kBool)
+                                               : best.is_highest.to(torch::kBool),
+                                  1);
+    }
   }
-  Matcher by_threshold(options_);
-  by_threshold.options_.allow_low_quality = false;
-  const auto chunk_iou = [&](std::int64_t first) {
-    return pairwise_iou(gt_boxes, boxes.slice(0, first, std::min(first + chunk, count))).cpu();
-  };
-  std::vector<Tensor> gt_index;
-  std::vector<Tensor> labels;
-  std::vector<float> highest(static_cast<std::size_t>(gt_count), 0.0F);
-  for (std::int64_t first = 0; first < count; first += chunk) {
-    const Tensor iou = chunk_iou(first);
-    Matches part = by_threshold.match(iou);
-    gt_index.push_back(part.gt_index);
-    labels.push_back(part.labels);
-    raise_row_maxima(iou, highest);
-  }
-  // A ground truth's highest IoU is known only now: the matrix is computed a second time rather
-  // than kept.
-  for (std::int64_t first = 0; options_.allow_low_quality && first < count; first += chunk) {
-    label_low_quality(chunk_iou(first), highest, options_.match_without_overlap,
-                      labels[static_cast<std::size_t>(first / chunk)].data_ptr<std::int64_t>());
-  }
-  return {torch::cat(gt_index).to(boxes.device()), torch::cat(labels).to(boxes.device())};
+  return {matches.gt_index.to(boxes.device()), matches.labels.to(boxes.device())};
 }
 
 }  // namespace detforge

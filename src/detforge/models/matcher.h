@@ -34,11 +34,9 @@ class Matcher {
   /// iou [G,N] f32, G ground truths, N boxes. G = 0: every box gets labels.front().
   Matches match(const Tensor& iou) const;
 
-  /// The same from gt_boxes [G,4] and boxes [N,4] xyxy, without ever holding more than `max_matrix`
-  /// entries of the IoU matrix (images with thousands of objects).
-  Matches match_boxes(const Tensor& gt_boxes,
-                      const Tensor& boxes,
-                      std::int64_t max_matrix = 1 << 24) const;
+  /// The same from gt_boxes [G,4] and boxes [N,4] xyxy, without the IoU matrix: neither time nor
+  /// memory is spent on it, whatever G.
+  Matches match_boxes(const Tensor& gt_boxes, const Tensor& boxes) const;
 
  private:
   MatcherOptions options_;

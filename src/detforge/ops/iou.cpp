@@ -17,6 +17,14 @@ void check_boxes(const Tensor& boxes) {
                  "pass one xyxy row per box");
 }
 
+/// Rows of f32 for the kernels.
+Tensor plain_boxes(const Tensor& boxes) {
+  check_boxes(boxes);
+  DETFORGE_CHECK(boxes.is_cpu(), "the IoU has no kernel for this device",
+                 "move the boxes to the CPU");
+  return boxes.detach().to(torch::kFloat).contiguous();
+}
+
 }  // namespace
 
 Tensor box_area(const Tensor& boxes) {
@@ -25,17 +33,29 @@ Tensor box_area(const Tensor& boxes) {
 }
 
 Tensor pairwise_iou(const Tensor& a, const Tensor& b) {
-  check_boxes(a);
-  check_boxes(b);
-  DETFORGE_CHECK(a.is_cpu() && b.is_cpu(), "pairwise_iou has no kernel for this device",
-                 "move the boxes to the CPU");
-  const Tensor a_f32 = a.detach().to(torch::kFloat).contiguous();
-  const Tensor b_f32 = b.detach().to(torch::kFloat).contiguous();
+  const Tensor a_f32 = plain_boxes(a), b_f32 = plain_boxes(b);
   Tensor result = torch::empty({a.size(0), b.size(0)}, torch::kFloat);
   cpu::pairwise_iou(a_f32.data_ptr<float>(), static_cast<std::size_t>(a.size(0)),
                     b_f32.data_ptr<float>(), static_cast<std::size_t>(b.size(0)),
                     result.data_ptr<float>());
   return result;
+}
+
+BestIou best_iou(const Tensor& gt_boxes, const Tensor& boxes) {
+  const Tensor gt = plain_boxes(gt_boxes), all = plain_boxes(boxes);
+  BestIou best{.iou = torch::zeros({all.size(0)}, torch::kFloat),
+               .gt_index = torch::zeros({all.size(0)}, torch::kLong),
+               .highest = torch::zeros({gt.size(0)}, torch::kFloat),
+               .is_highest = torch::zeros({all.size(0)}, torch::kByte)};
+  if (gt.size(0) > 0 && all.size(0) > 0) {
+    cpu::best_iou(gt.data_ptr<float>(), static_cast<std::size_t>(gt.size(0)), all.data_ptr<float>(),
+                  static_cast<std::size_t>(all.size(0)),
+                  {.iou = best.iou.data_ptr<float>(),
+                   .index = best.gt_index.data_ptr<std::int64_t>(),
+                   .highest = best.highest.data_ptr<float>(),
+                   .is_highest = best.is_highest.data_ptr<std::uint8_t>()});
+  }
+  return best;
 }
 
 }  // namespace detforge

@@ -11,4 +11,14 @@ Tensor box_area(const Tensor& boxes);
 /// overlap, and pairs of empty boxes, give 0 (never NaN).
 Tensor pairwise_iou(const Tensor& a, const Tensor& b);
 
+/// What pairwise_iou(gt_boxes, boxes) [G,N] says, without the matrix: memory does not grow with G *
+/// N.
+struct BestIou {
+  Tensor iou;         ///< [N] f32, the highest of each box; 0 without ground truth
+  Tensor gt_index;    ///< [N] i64, the first ground truth that has it; 0 without
+  Tensor highest;     ///< [G] f32, the highest of each ground truth
+  Tensor is_highest;  ///< [N] u8, 1 if the IoU with some ground truth is its highest, above 0
+};
+BestIou best_iou(const Tensor& gt_boxes, const Tensor& boxes);
+
 }  // namespace detforge
