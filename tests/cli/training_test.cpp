@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <functional>
 #include <random>
+#include <regex>
 #include <stdexcept>
 #include <sys/wait.h>
 #include <thread>
@@ -128,6 +129,26 @@ TEST_F(TrainingCli, TrainEvalPredictAndTheFilesTheyLeave) {
   const auto found = nlohmann::json::parse(files::read(folder_ / "found.json"));
   EXPECT_EQ(found.size(), 3u);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "drawn"), {}), 3);
+}
+
+TEST_F(TrainingCli, TheAllocatorChangesMemoryAndNoWeights) {
+  std::string weights[2];
+  for (const bool caches : {false, true}) {
+    const std::string name = caches ? "caching" : "system";
+    Words words =
+        train_words(name, {"SOLVER.MAX_ITER", "3", "INPUT.MIN_SIZE_TRAIN", "[160]", "-v"});
+    if (!caches) {
+      words.insert(words.end(), {"--allocator", "system"});
+    }
+    const ProgramResult result = run(words);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    weights[caches ? 1 : 0] = tensor_bytes(checkpoint(name));
+    const std::string metrics = files::read(folder_ / name / "metrics.jsonl");
+    EXPECT_EQ(metrics.find("max_tensor_mem") != std::string::npos, caches) << metrics;
+    const std::regex some_memory("[1-9][0-9]* MiB of free tensor memory given back");
+    EXPECT_EQ(std::regex_search(result.err, some_memory), caches) << result.err;
+  }
+  EXPECT_TRUE(weights[0] == weights[1]);
 }
 
 TEST_F(TrainingCli, NewRunDoesNotOverwriteAnOldOneAndNothingToDoIsNoSuccess) {

@@ -17,6 +17,7 @@ namespace detforge {
 namespace {
 
 constexpr std::size_t kGranule = BlockHeap::kGranule;
+const double kMostOfPeak = 1 + BlockHeapOptions().slack;
 constexpr std::size_t kPage = ReservedMemory::kPage;
 
 struct Owned {
@@ -123,8 +124,9 @@ TEST(BlockHeapProperty, BlocksKeepTheirContentsAndStatisticsAreExact) {
       ASSERT_GE(at.mapped, pinned_bytes(program.live()));
       ASSERT_EQ(at.cached, at.mapped - at.live);
       most_pinned = std::max(most_pinned, pinned_bytes(program.live()));
-      ASSERT_LE(at.mapped, std::max(static_cast<std::int64_t>(1.0625 * static_cast<double>(peak)),
-                                    most_pinned));
+      ASSERT_LE(at.mapped,
+                std::max(static_cast<std::int64_t>(kMostOfPeak * static_cast<double>(peak)),
+                         most_pinned));
     }
     heap.release_cached();
     EXPECT_EQ(heap.statistics().mapped, pinned_bytes(program.live()));

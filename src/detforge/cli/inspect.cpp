@@ -112,10 +112,11 @@ int run_inspect(const InspectArguments& arguments) {
   print_mib("momentum", trained);
   print_mib("activations kept", trial.kept_bytes);
   print_mib("program and work space", std::max(0.0, trial.peak_bytes - parts));
-  print_mib(
-      "peak of two steps", trial.peak_bytes,
-      ", measured; the loader's batches and, where image sizes vary, up to half as much again "
-      "come on top");
+  const bool keeps_all = arguments.allocator == Allocator::kSystem;
+  print_mib("peak of two steps", trial.peak_bytes,
+            std::string(", measured; the loader's batches ") +
+                (keeps_all ? "and, where image sizes vary, up to as much again " : "") +
+                "come on top");
   return 0;
 }
 

@@ -17,7 +17,7 @@ struct BlockHeapOptions {
   std::size_t reserved_bytes = 0;  ///< most that all blocks and the holes between them may span
   /// The heap takes no page from the system while free ones could be given back, if it then held
   /// more than (1 + slack) * the largest sum of live blocks.
-  double slack = 1.0 / 16;
+  double slack = 0.1;
 };
 
 /// Bytes unless said otherwise. Sizes of blocks are what the heap hands out: requests rounded up.

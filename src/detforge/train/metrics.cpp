@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "detforge/core/allocator.h"
+#include "detforge/core/caching_allocator.h"
 #include "detforge/core/error.h"
 #include "detforge/core/files.h"
 #include "detforge/core/log.h"
@@ -155,6 +156,9 @@ void TrainingLog::write_period(const StepReport& report) {
   }
   if (options_.epoch_iters > 0) {
     values.emplace_back("epoch", epochs_done(report));
+  }
+  if (const std::int64_t tensors = tensor_memory().peak_live; tensors > 0) {
+    values.emplace_back("max_tensor_mem", static_cast<double>(tensors) / (1 << 20));
   }
   if (skipped_ > 0) {
     values.emplace_back("skipped_steps", static_cast<double>(skipped_));
