@@ -8,8 +8,10 @@
 
 #include "detforge/core/error.h"
 #include "detforge/ops/cpu/max_pool_kernel.h"
+#include "detforge/ops/cpu/pixel_dot_kernel.h"
 #include "detforge/ops/gather_patches.h"
 #include "detforge/ops/max_pool.h"
+#include "detforge/ops/pixel_dot.h"
 #include "detforge/ops/upsample.h"
 #include "support/torch/tensors.h"
 
@@ -202,20 +204,74 @@ TEST(GatherPatchesChannelsLast, EqualsNchwForwardAndBackward) {
   }
 }
 
+TEST(PixelDot, ByHand) {
+  const Tensor map = torch::tensor({{1.0F, 2.0F}, {3.0F, 4.0F}}).view({1, 2, 1, 2});
+  const Tensor vectors = torch::tensor({{10.0F, 1.0F}});
+  // Pixel 0 is (1, 3): 10 + 3; pixel 1 is (2, 4): 20 + 4.
+  const Tensor expected = torch::tensor({13.0F, 24.0F}).view({1, 1, 2});
+  EXPECT_TRUE(torch::equal(pixel_dot(map, vectors), expected));
+  EXPECT_TRUE(torch::equal(pixel_dot(channels_last(map), vectors), expected));
+  EXPECT_THROW(pixel_dot(map, torch::ones({1, 3})), Error);
+  EXPECT_THROW(pixel_dot(map, torch::ones({2, 2})), Error);
+}
+
+TEST(PixelDotChannelsLast, EqualsMatrixProductWithGradients) {
+  torch::manual_seed(8);
+  for (const auto& sizes : std::vector<std::vector<std::int64_t>>{
+           {3, 70, 5, 7}, {2, 256, 4, 4}, {4, 3, 2, 9}, {0, 8, 3, 3}}) {
+    const Tensor plain = torch::randn(sizes).requires_grad_(), map = channels_last(plain);
+    const Tensor vectors = torch::randn({sizes[0], sizes[1]}).requires_grad_();
+    const Tensor expected = pixel_dot(plain, vectors), actual = pixel_dot(map, vectors);
+    // Sums of up to 256 products of about 1 in another order.
+    EXPECT_TRUE(test::expect_close(actual, expected, {.rtol = 1e-5, .atol = 3e-5}));
+    const Tensor grad = torch::randn(expected.sizes());
+    const auto wanted = torch::autograd::grad({expected}, {plain, vectors}, {grad});
+    const auto grads = torch::autograd::grad({actual}, {map, vectors}, {grad});
+    EXPECT_TRUE(map.numel() == 0 || grads[0].is_contiguous(kLast));
+    EXPECT_TRUE(test::expect_close(grads[0], wanted[0], {.rtol = 1e-6}));
+    EXPECT_TRUE(test::expect_close(grads[1], wanted[1], {.rtol = 1e-5, .atol = 3e-5}));
+  }
+}
+
+TEST(PixelDotProperty, BothKernelBuildsGiveTheSameBits) {
+  torch::manual_seed(9);
+  const cpu::PixelDotShape shape{.images = 3, .pixels = 35, .channels = 77};
+  const Tensor map = torch::randn({3 * 35 * 77}), vectors = torch::randn({3 * 77});
+  const Tensor grad = torch::randn({3 * 35});
+  const auto run = [&](cpu::KernelBuild build) {
+    Tensor dots = torch::empty_like(grad), grad_map = torch::empty_like(map);
+    Tensor grad_vectors = torch::empty_like(vectors);
+    cpu::pixel_dot_forward(shape, map.data_ptr<float>(), vectors.data_ptr<float>(),
+                           dots.data_ptr<float>(), build);
+    cpu::pixel_dot_backward(shape, map.data_ptr<float>(), vectors.data_ptr<float>(),
+                            grad.data_ptr<float>(), grad_map.data_ptr<float>(),
+                            grad_vectors.data_ptr<float>(), build);
+    return torch::cat({dots, grad_map, grad_vectors});
+  };
+  EXPECT_TRUE(torch::equal(run(cpu::KernelBuild::kPortable), run(cpu::best_kernel_build())));
+}
+
 TEST(ChannelsLastProperty, AnyThreadCountGivesTheSameBits) {
   torch::manual_seed(7);
   const Tensor map = channels_last(torch::randn({2, 40, 30, 22}));
   const Tensor fine = channels_last(torch::randn({2, 40, 60, 44}));
   const Tensor cells = torch::randint(0, 2 * 30 * 22, {100}, torch::kLong);
+  const Tensor vectors = torch::randn({2, 40}).requires_grad_();
   const auto run = [&](int threads) {
     at::set_num_threads(threads);
     const Tensor pooled = max_pool(map, {.kernel = 3, .stride = 2, .padding = 1});
     const Tensor added = upsample_add_(fine * 1, map), joined = upsample_concat(map, fine);
     const Tensor patches = gather_patches(map, cells);
-    const Tensor sum = pooled.square().sum() + added.square().sum() + joined.square().sum() +
-                       patches.square().sum();
-    const auto grads = torch::autograd::grad({sum}, {map, fine});
-    return std::vector<Tensor>{pooled, added, joined, patches, grads[0], grads[1]};
+    const Tensor dots = pixel_dot(map, vectors);
+    std::vector<Tensor> results{pooled, added, joined, patches, dots};
+    std::vector<Tensor> ones;
+    for (const Tensor& result : results) {
+      ones.push_back(torch::ones_like(result));
+    }
+    for (const Tensor& grad : torch::autograd::grad(results, {map, fine, vectors}, ones)) {
+      results.push_back(grad);
+    }
+    return results;
   };
   const int before = at::get_num_threads();
   const auto one = run(1), two = run(2), five = run(5);

@@ -6,6 +6,7 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/ops/pixel_dot.h"
 #include "detforge/ops/work_meter.h"
 
 namespace detforge {
@@ -167,10 +168,8 @@ Tensor conv1x1_at_channel(const Tensor& input,
                      channel.dim() == 1 && channel.size(0) == input.size(0),
                  "conv1x1_at_channel needs a weight [K,C,1,1], a bias and one channel per image",
                  "use conv2d for other convolutions");
-  const Tensor rows = weight.flatten(1).index_select(0, channel).unsqueeze(1);  // [N,1,C]
   const Tensor offsets = bias.index_select(0, channel).view({-1, 1, 1});
-  const Tensor output =
-      (rows.bmm(input.flatten(2)) + offsets).view({input.size(0), input.size(2), input.size(3)});
+  const Tensor output = pixel_dot(input, weight.flatten(1).index_select(0, channel)) + offsets;
   meter(LayerKind::kConvAtChannel, output, weight.size(1), input, weight);
   return output;
 }

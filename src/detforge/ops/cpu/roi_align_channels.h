@@ -5,28 +5,14 @@
 #include <cstdint>
 
 #include "detforge/ops/cpu/cpu_features.h"
+#include "detforge/ops/cpu/float_vector.h"
 #include "detforge/ops/cpu/roi_align_geometry.h"
 
 /// One ROI on an NHWC map: the channels of a cell are the vector dimension, and those of
 /// neighbouring cells follow each other in memory.
 namespace detforge::cpu {
 
-/// kLanes floats, and the same anywhere in memory.
-template <int kLanes>
-struct FloatVector;
-template <>
-struct FloatVector<4> {
-  typedef float Type __attribute__((vector_size(16)));
-  typedef float InMemory __attribute__((vector_size(16), aligned(4), may_alias));
-};
-template <>
-struct FloatVector<8> {
-  typedef float Type __attribute__((vector_size(32)));
-  typedef float InMemory __attribute__((vector_size(32), aligned(4), may_alias));
-};
-
-/// out[i] = sum over the taps of weight * base[index * stride + i], i < n. The compiler would keep
-/// the sums in memory if they were not vectors.
+/// out[i] = sum over the taps of weight * base[index * stride + i], i < n
 template <int kLanes>
 DETFORGE_KERNEL_INLINE void weighted_sum(const AxisTaps::Tap* begin,
                                          const AxisTaps::Tap* end,
