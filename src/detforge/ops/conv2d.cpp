@@ -6,6 +6,8 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/ops/conv2d_function.h"
+#include "detforge/ops/kernel_backend.h"
 #include "detforge/ops/pixel_dot.h"
 #include "detforge/ops/work_meter.h"
 
@@ -65,18 +67,23 @@ void meter(LayerKind kind,
        .needs_input_gradient = tracked && input.requires_grad()});
 }
 
-std::int64_t conv_size(std::int64_t size,
-                       std::int64_t kernel,
-                       const Conv2dOptions& o,
-                       std::size_t axis) {
-  return (size + 2 * o.padding[axis] - o.dilation[axis] * (kernel - 1) - 1) / o.stride[axis] + 1;
-}
-
 std::int64_t transposed_size(std::int64_t size,
                              std::int64_t kernel,
                              const Conv2dOptions& o,
                              std::size_t axis) {
   return (size - 1) * o.stride[axis] - 2 * o.padding[axis] + o.dilation[axis] * (kernel - 1) + 1;
+}
+
+bool use_own_kernels(const Tensor& input, const cpu::ConvShape& shape) {
+  return kernel_backend() == KernelBackend::kOwn && has_own_kernels(input, cpu::plan_conv(shape));
+}
+
+/// Residual and activation in place on what LibTorch computed.
+Tensor finish(Tensor output, const Conv2dOptions& options, const Tensor& residual = {}) {
+  if (residual.defined()) {
+    output.add_(residual);
+  }
+  return activate_(std::move(output), options.activation, options.leaky_slope);
 }
 
 /// True if the windows of a transposed convolution lie side by side, without overlap or gap.
@@ -116,23 +123,24 @@ Tensor conv2d(const Tensor& input,
               const Conv2dOptions& options,
               const Tensor& residual) {
   check_conv(input, weight, weight.dim() == 4 ? weight.size(1) * options.groups : 0);
+  const cpu::ConvShape shape = conv_shape(input, weight, options);
+  const std::array<std::int64_t, 4> output_sizes{shape.images, shape.out_channels, shape.output(0),
+                                                 shape.output(1)};
+  DETFORGE_CHECK(!residual.defined() || residual.sizes() == at::IntArrayRef(output_sizes),
+                 "the residual and the convolution's output differ in shape",
+                 "the shortcut must have the stride and channels of the block");
   Tensor output;
   if (input.size(0) == 0) {
-    output = empty_result({0, weight.size(0), conv_size(input.size(2), weight.size(2), options, 0),
-                           conv_size(input.size(3), weight.size(3), options, 1)},
-                          input, weight, bias);
+    output = finish(empty_result(output_sizes, input, weight, bias), options, residual);
+  } else if (use_own_kernels(input, shape)) {
+    output = own_conv2d(input, weight, bias, options, residual);
   } else {
-    output = at::conv2d(input, weight, bias, options.stride, options.padding, options.dilation,
-                        options.groups);
+    output = finish(at::conv2d(input.contiguous(), weight, bias, options.stride, options.padding,
+                               options.dilation, options.groups),
+                    options, residual);
   }
   meter(LayerKind::kConv, output, weight[0].numel(), input, weight, options);
-  if (residual.defined()) {
-    DETFORGE_CHECK(residual.sizes() == output.sizes(),
-                   "the residual and the convolution's output differ in shape",
-                   "the shortcut must have the stride and channels of the block");
-    output.add_(residual);
-  }
-  return activate_(output, options.activation, options.leaky_slope);
+  return output;
 }
 
 Tensor conv_transpose2d(const Tensor& input,
@@ -140,23 +148,29 @@ Tensor conv_transpose2d(const Tensor& input,
                         const Tensor& bias,
                         const Conv2dOptions& options) {
   check_conv(input, weight, weight.dim() == 4 ? weight.size(0) : 0);
+  const std::array<std::int64_t, 2> output_size{
+      transposed_size(input.size(2), weight.size(2), options, 0),
+      transposed_size(input.size(3), weight.size(3), options, 1)};
   Tensor output;
   if (input.size(0) == 0) {
-    output = empty_result({0, weight.size(1) * options.groups,
-                           transposed_size(input.size(2), weight.size(2), options, 0),
-                           transposed_size(input.size(3), weight.size(3), options, 1)},
-                          input, weight, bias);
+    output =
+        finish(empty_result({0, weight.size(1) * options.groups, output_size[0], output_size[1]},
+                            input, weight, bias),
+               options);
+  } else if (use_own_kernels(input, transposed_conv_shape(input, weight, options, output_size))) {
+    output = own_conv_transpose2d(input, weight, bias, options, output_size);
   } else if (makes_tiles(weight, options)) {
-    output = transpose_to_tiles(input, weight, bias);
+    output = finish(transpose_to_tiles(input.contiguous(), weight, bias), options);
   } else {
-    output = at::conv_transpose2d(input, weight, bias, options.stride, options.padding, {0, 0},
-                                  options.groups, options.dilation);
+    output = finish(at::conv_transpose2d(input.contiguous(), weight, bias, options.stride,
+                                         options.padding, {0, 0}, options.groups, options.dilation),
+                    options);
   }
   // Each input value meets weight.size(1) * kernel area weights.
   meter(LayerKind::kConvTranspose, output,
         output.numel() == 0 ? 0 : input.numel() * weight[0].numel() / output.numel(), input, weight,
         options);
-  return activate_(output, options.activation, options.leaky_slope);
+  return output;
 }
 
 Tensor conv1x1_at_channel(const Tensor& input,

@@ -3,10 +3,9 @@
 #include <array>
 
 #include "detforge/core/tensor.h"
+#include "detforge/ops/activation.h"
 
 namespace detforge {
-
-enum class Activation { kNone, kRelu, kLeakyRelu };
 
 /// The activation, in place on `output`. Safe behind a convolution, linear layer or norm: their
 /// backward does not read their output. `leaky_slope`: only for kLeakyRelu.
@@ -24,8 +23,11 @@ struct Conv2dOptions {
 /// The choke point of every convolution: activation(conv(input, weight) + bias + residual).
 ///   input [N,Cin,H,W] f32    weight [Cout,Cin/groups,kh,kw] f32    bias [Cout] or undefined
 ///   residual: undefined, or the output's shape
-/// Bias, residual and activation work in place on the output: no further tensor is kept for
-/// backward. N = 0 is defined, forward and backward. Gradients for all tensor arguments.
+/// f32 on the CPU: by DetForge's own kernels (ops/cpu/conv_passes.h; groups and processors without
+/// AVX2 excepted), which give channels_last outputs and copy inputs of other layouts; with
+/// kernel_backend() kAten, and for everything else, by at::conv2d.
+/// Bias, residual and activation happen on the way into the output: no further tensor is kept for
+/// backward. N = 0 is defined, forward and backward. Gradients for all tensor arguments, once.
 Tensor conv2d(const Tensor& input,
               const Tensor& weight,
               const Tensor& bias,

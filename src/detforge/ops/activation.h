@@ -1,0 +1,7 @@
+#pragma once
+
+namespace detforge {
+
+enum class Activation { kNone, kRelu, kLeakyRelu };
+
+}  // namespace detforge

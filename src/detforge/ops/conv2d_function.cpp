@@ -1,0 +1,245 @@
+#include "detforge/ops/conv2d_function.h"
+
+#include <vector>
+
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/types.h>
+
+#include "detforge/ops/cpu/conv_passes.h"
+
+namespace detforge {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr at::MemoryFormat kNhwc = at::MemoryFormat::ChannelsLast;
+
+/// Scratch memory of one kernel call, from LibTorch's allocator.
+class Scratch {
+ public:
+  cpu::Workspace workspace() {
+    return [this](std::int64_t floats) {
+      blocks_.push_back(at::empty({floats}, at::kFloat));
+      return blocks_.back().data_ptr<float>();
+    };
+  }
+
+ private:
+  std::vector<Tensor> blocks_;
+};
+
+const float* data_or_null(const Tensor& tensor) {
+  return tensor.defined() ? tensor.data_ptr<float>() : nullptr;
+}
+
+/// An autograd function takes no undefined tensors.
+c10::optional<Tensor> optional(const Tensor& tensor) {
+  return tensor.defined() ? c10::optional<Tensor>(tensor) : c10::nullopt;
+}
+
+/// Everything that backward needs beside tensors.
+struct Call {
+  cpu::ConvShape shape;
+  Activation activation;
+  double leaky_slope;
+  bool transposed;
+};
+
+void keep(AutogradContext* ctx, const Call& call) {
+  const cpu::ConvShape& s = call.shape;
+  ctx->saved_data["shape"] = std::vector<std::int64_t>{
+      s.images,     s.in_channels, s.out_channels, s.input[0],  s.input[1],
+      s.kernel[0],  s.kernel[1],   s.stride[0],    s.stride[1], s.padding[0],
+      s.padding[1], s.dilation[0], s.dilation[1]};
+  ctx->saved_data["activation"] = static_cast<std::int64_t>(call.activation);
+  ctx->saved_data["leaky_slope"] = call.leaky_slope;
+  ctx->saved_data["transposed"] = call.transposed;
+}
+
+Call kept(AutogradContext* ctx) {
+  const std::vector<std::int64_t> v = ctx->saved_data["shape"].toIntVector();
+  return {.shape = {.images = v[0],
+                    .in_channels = v[1],
+                    .out_channels = v[2],
+                    .input = {v[3], v[4]},
+                    .kernel = {v[5], v[6]},
+                    .stride = {v[7], v[8]},
+                    .padding = {v[9], v[10]},
+                    .dilation = {v[11], v[12]}},
+          .activation = static_cast<Activation>(ctx->saved_data["activation"].toInt()),
+          .leaky_slope = ctx->saved_data["leaky_slope"].toDouble(),
+          .transposed = ctx->saved_data["transposed"].toBool()};
+}
+
+/// The result's map: the output of a convolution, the input of the one whose adjoint this is.
+Tensor empty_result(const Call& call, bool is_output, const at::TensorOptions& options) {
+  const cpu::ConvShape& s = call.shape;
+  return is_output != call.transposed
+             ? at::empty({s.images, s.out_channels, s.output(0), s.output(1)}, options, kNhwc)
+             : at::empty({s.images, s.in_channels, s.input[0], s.input[1]}, options, kNhwc);
+}
+
+/// `to` = epilogue(conv(from)), or of its adjoint.
+void run_pass(const Call& call,
+              bool adjoint,
+              const Tensor& from,
+              const Tensor& weight,
+              const cpu::Epilogue& epilogue,
+              const Tensor& to) {
+  Scratch scratch;
+  const cpu::ConvPlan plan = cpu::plan_conv(call.shape);
+  if (adjoint) {
+    cpu::conv_backward_data(*cpu::conv_kernels(), call.shape, plan.backward_data,
+                            from.data_ptr<float>(), weight.data_ptr<float>(), epilogue,
+                            to.data_ptr<float>(), scratch.workspace());
+  } else {
+    cpu::conv_forward(*cpu::conv_kernels(), call.shape, plan.forward, from.data_ptr<float>(),
+                      weight.data_ptr<float>(), epilogue, to.data_ptr<float>(),
+                      scratch.workspace());
+  }
+}
+
+/// The gradient in front of the activation, and the bias's (undefined unless wanted).
+struct OutputGradient {
+  Tensor map, bias;
+};
+
+OutputGradient through_activation(const Call& call,
+                                  const Tensor& output,
+                                  const Tensor& grad_output,
+                                  bool wants_bias) {
+  OutputGradient result;
+  result.map = grad_output;
+  const std::int64_t channels = grad_output.size(1);
+  if (call.activation != Activation::kNone) {
+    result.map = at::empty_like(grad_output);
+  }
+  if (wants_bias) {
+    result.bias = at::empty({channels}, grad_output.options());
+  }
+  Scratch scratch;
+  cpu::activation_backward(
+      *cpu::conv_kernels(), call.activation, static_cast<float>(call.leaky_slope),
+      grad_output.numel() / channels, channels, data_or_null(output), grad_output.data_ptr<float>(),
+      result.map.data_ptr<float>(), wants_bias ? result.bias.data_ptr<float>() : nullptr,
+      scratch.workspace());
+  return result;
+}
+
+class OwnConvFunction : public torch::autograd::Function<OwnConvFunction> {
+ public:
+  static Tensor forward(AutogradContext* ctx,
+                        const Tensor& any_input,
+                        const Tensor& any_weight,
+                        const c10::optional<Tensor>& any_bias,
+                        const c10::optional<Tensor>& any_residual,
+                        const Call& call) {
+    const Tensor input = any_input.contiguous(kNhwc), weight = any_weight.contiguous();
+    const Tensor bias = any_bias ? any_bias->contiguous() : Tensor();
+    const Tensor residual = any_residual ? any_residual->contiguous(kNhwc) : Tensor();
+    const Tensor output = empty_result(call, /*is_output=*/true, input.options());
+    run_pass(call, call.transposed, input, weight,
+             {.bias = data_or_null(bias),
+              .residual = data_or_null(residual),
+              .activation = call.activation,
+              .leaky_slope = static_cast<float>(call.leaky_slope)},
+             output);
+    keep(ctx, call);
+    ctx->saved_data["needs"] = std::vector<std::int64_t>{
+        any_input.requires_grad(), any_weight.requires_grad(),
+        any_bias && any_bias->requires_grad(), any_residual && any_residual->requires_grad()};
+    ctx->save_for_backward({any_weight.requires_grad() ? input : Tensor(),
+                            any_input.requires_grad() ? weight : Tensor(),
+                            call.activation == Activation::kNone ? Tensor() : output});
+    return output;
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const Call call = kept(ctx);
+    const variable_list saved = ctx->get_saved_variables();
+    const std::vector<std::int64_t> needs = ctx->saved_data["needs"].toIntVector();
+    const auto [gradient, grad_bias] =
+        through_activation(call, saved[2], grads[0].contiguous(kNhwc), needs[2] != 0);
+    Tensor grad_input, grad_weight;
+    if (needs[1] != 0) {
+      grad_weight = weight_gradient(call, saved[0], gradient);
+    }
+    if (needs[0] != 0) {
+      grad_input = empty_result(call, /*is_output=*/false, gradient.options());
+      run_pass(call, !call.transposed, gradient, saved[1], {}, grad_input);
+    }
+    return {grad_input, grad_weight, grad_bias, needs[3] != 0 ? gradient : Tensor(), Tensor()};
+  }
+
+ private:
+  static Tensor weight_gradient(const Call& call, const Tensor& input, const Tensor& gradient) {
+    const cpu::ConvShape& s = call.shape;
+    Tensor result = at::empty({s.out_channels, s.in_channels, s.kernel[0], s.kernel[1]},
+                              gradient.options().memory_format(at::MemoryFormat::Contiguous));
+    Scratch scratch;
+    // In a transposed convolution input and output change places.
+    cpu::conv_backward_weight(*cpu::conv_kernels(), s, cpu::plan_conv(s).backward_weight,
+                              (call.transposed ? gradient : input).data_ptr<float>(),
+                              (call.transposed ? input : gradient).data_ptr<float>(),
+                              result.data_ptr<float>(), scratch.workspace());
+    return result;
+  }
+};
+
+}  // namespace
+
+bool has_own_kernels(const Tensor& input, const cpu::ConvPlan& plan) {
+  return plan.forward != cpu::ConvAlgorithm::kAten && input.is_cpu() &&
+         input.scalar_type() == at::kFloat;
+}
+
+cpu::ConvShape conv_shape(const Tensor& input, const Tensor& weight, const Conv2dOptions& options) {
+  return {.images = input.size(0),
+          .in_channels = input.size(1),
+          .out_channels = weight.size(0),
+          .input = {input.size(2), input.size(3)},
+          .kernel = {weight.size(2), weight.size(3)},
+          .stride = options.stride,
+          .padding = options.padding,
+          .dilation = options.dilation,
+          .groups = options.groups};
+}
+
+cpu::ConvShape transposed_conv_shape(const Tensor& input,
+                                     const Tensor& weight,
+                                     const Conv2dOptions& options,
+                                     std::array<std::int64_t, 2> output_size) {
+  cpu::ConvShape shape = conv_shape(input, weight, options);
+  shape.in_channels = weight.size(1) * options.groups;
+  shape.out_channels = weight.size(0);
+  shape.input = output_size;
+  return shape;
+}
+
+Tensor own_conv2d(const Tensor& input,
+                  const Tensor& weight,
+                  const Tensor& bias,
+                  const Conv2dOptions& options,
+                  const Tensor& residual) {
+  return OwnConvFunction::apply(input, weight, optional(bias), optional(residual),
+                                Call{.shape = conv_shape(input, weight, options),
+                                     .activation = options.activation,
+                                     .leaky_slope = options.leaky_slope,
+                                     .transposed = false});
+}
+
+Tensor own_conv_transpose2d(const Tensor& input,
+                            const Tensor& weight,
+                            const Tensor& bias,
+                            const Conv2dOptions& options,
+                            std::array<std::int64_t, 2> output_size) {
+  return OwnConvFunction::apply(
+      input, weight, optional(bias), optional({}),
+      Call{.shape = transposed_conv_shape(input, weight, options, output_size),
+           .activation = options.activation,
+           .leaky_slope = options.leaky_slope,
+           .transposed = true});
+}
+
+}  // namespace detforge

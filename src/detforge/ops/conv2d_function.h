@@ -1,0 +1,37 @@
+#pragma once
+
+#include "detforge/ops/conv2d.h"
+#include "detforge/ops/cpu/conv_plan.h"
+
+/// The convolutions of ops/conv2d by DetForge's own kernels, as fused autograd functions. Outputs
+/// and gradients of maps are channels_last; inputs of other layouts are copied. Kept for backward
+/// are the input, the weight and, if there is an activation, the output: nothing that is not kept
+/// anyway.
+namespace detforge {
+
+/// True if the own kernels compute this: f32 on the CPU, and a plan other than kAten.
+bool has_own_kernels(const Tensor& input, const cpu::ConvPlan& plan);
+
+/// activation(conv(input, weight) + bias + residual), not for N = 0.
+Tensor own_conv2d(const Tensor& input,
+                  const Tensor& weight,
+                  const Tensor& bias,
+                  const Conv2dOptions& options,
+                  const Tensor& residual);
+
+/// activation(conv_transpose(input, weight) + bias), not for N = 0.
+///   output_size (height, width)
+Tensor own_conv_transpose2d(const Tensor& input,
+                            const Tensor& weight,
+                            const Tensor& bias,
+                            const Conv2dOptions& options,
+                            std::array<std::int64_t, 2> output_size);
+
+/// The convolution's geometry. For a transposed one: of the convolution that it is the adjoint of.
+cpu::ConvShape conv_shape(const Tensor& input, const Tensor& weight, const Conv2dOptions& options);
+cpu::ConvShape transposed_conv_shape(const Tensor& input,
+                                     const Tensor& weight,
+                                     const Conv2dOptions& options,
+                                     std::array<std::int64_t, 2> output_size);
+
+}  // namespace detforge

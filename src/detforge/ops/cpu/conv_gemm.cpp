@@ -1,0 +1,169 @@
+#include "detforge/ops/cpu/conv_gemm.h"
+
+#include <algorithm>
+#include <omp.h>
+
+namespace detforge::cpu {
+namespace {
+
+constexpr std::int64_t kBlockRows = 112;  // pixels of one block; a multiple of 14
+constexpr std::int64_t kDepth = 256;      // columns at a time: a panel of weights fits in L1
+constexpr std::int64_t kPad = 16;         // floats that keep strides from being powers of two
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+/// Rows of `stride` floats would fall into few sets of the L1 cache.
+bool strides_alias(std::int64_t stride) {
+  return stride % 1024 == 0;
+}
+
+/// Weights as panels [panel][tap and input channel][tile_columns].
+float* pack_weights(const ConvKernels& k, const GemmConv& conv, const Workspace& workspace) {
+  const std::int64_t channels = conv.shape.channels, outputs = conv.output.channels;
+  const auto taps = static_cast<std::int64_t>(conv.taps.size());
+  const std::int64_t panels = ceil_div(outputs, k.tile_columns);
+  const std::int64_t panel_size = taps * channels * k.tile_columns;
+  float* packed = workspace(panels * panel_size);
+  const ConvWeights& w = conv.weights;
+#pragma omp parallel for schedule(static)
+  for (std::int64_t part = 0; part < panels * taps; ++part) {
+    const std::int64_t panel = part / taps, tap = part % taps, first = panel * k.tile_columns;
+    k.pack(
+        w.data + conv.taps[static_cast<std::size_t>(tap)].weight_offset + first * w.output_stride,
+        channels, std::min(k.tile_columns, outputs - first), w.input_stride, w.output_stride,
+        packed + panel * panel_size + tap * channels * k.tile_columns, 0);
+  }
+  return packed;
+}
+
+/// One thread's block of rows: from pixels to stored outputs.
+class RowBlock {
+ public:
+  RowBlock(const ConvKernels& k,
+           const GemmConv& conv,
+           const PixelRows& pixels,
+           std::int64_t capacity)
+      : k_(k),
+        conv_(conv),
+        pixels_(pixels),
+        capacity_(capacity),
+        depth_(pixels.columns()),
+        panels_(ceil_div(conv.output.channels, k.tile_columns)),
+        in_place_(pixels.in_place() != nullptr && !strides_alias(pixels.columns())) {}
+
+  std::int64_t panels() const { return panels_; }
+  std::int64_t floats() const { return row_floats() + sum_floats() + offset_floats() + kPad; }
+  void use(float* memory) {
+    rows_ = memory;
+    sums_ = rows_ + row_floats();
+    offsets_ = reinterpret_cast<std::int64_t*>(sums_ + sum_floats());
+  }
+
+  void run(std::int64_t first,
+           std::int64_t count,
+           std::int64_t first_panel,
+           std::int64_t end_panel,
+           const float* weights) const {
+    find_offsets(first, count);
+    std::int64_t c = 0;
+    do {  // once at least: without taps the result is the epilogue of zero
+      const std::int64_t depth = std::min(kDepth, depth_ - c);
+      const float* a = rows_;
+      if (in_place_) {
+        a = pixels_.in_place() + first * depth_ + c;
+      } else {
+        pixels_.copy_rows(first, count, c, depth, rows_, kDepth + kPad);
+      }
+      for (std::int64_t panel = first_panel; panel < end_panel; ++panel) {
+        float* sums = sums_ + (depth_ > kDepth ? panel * capacity_ * k_.tile_columns : 0);
+        k_.multiply({.rows = count,
+                     .depth = depth,
+                     .a = a,
+                     .a_stride = in_place_ ? depth_ : kDepth + kPad,
+                     .b = weights + (panel * depth_ + c) * k_.tile_columns,
+                     .c = sums,
+                     .c_stride = k_.tile_columns,
+                     .accumulate = c > 0});
+        if (c + depth == depth_) {
+          store(panel, count, sums);
+        }
+      }
+      c += kDepth;
+    } while (c < depth_);
+  }
+
+ private:
+  std::int64_t row_floats() const { return in_place_ ? 0 : capacity_ * (kDepth + kPad); }
+  std::int64_t sum_floats() const {
+    return (depth_ > kDepth ? panels_ : 1) * capacity_ * k_.tile_columns;
+  }
+  std::int64_t offset_floats() const { return 2 * capacity_; }
+
+  void find_offsets(std::int64_t first, std::int64_t count) const {
+    const OutputPlaces& o = conv_.output;
+    const PixelRows::Grid& grid = pixels_.grid();
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t pixel = first + i, line = pixel / grid.width;
+      const std::int64_t x = o.first_x + pixel % grid.width * o.step_x;
+      const std::int64_t y = o.first_y + line % grid.height * o.step_y;
+      offsets_[i] = ((line / grid.height * o.height + y) * o.width + x) * o.channels;
+    }
+  }
+
+  void store(std::int64_t panel, std::int64_t count, const float* sums) const {
+    const std::int64_t first = panel * k_.tile_columns;
+    Epilogue epilogue = conv_.epilogue;
+    epilogue.bias = epilogue.bias == nullptr ? nullptr : epilogue.bias + first;
+    epilogue.residual = epilogue.residual == nullptr ? nullptr : epilogue.residual + first;
+    k_.store({.rows = count,
+              .columns = std::min(k_.tile_columns, conv_.output.channels - first),
+              .sums = sums,
+              .offsets = offsets_,
+              .output = conv_.output.data + first},
+             epilogue);
+  }
+
+  const ConvKernels& k_;
+  const GemmConv& conv_;
+  const PixelRows& pixels_;
+  std::int64_t capacity_, depth_, panels_;
+  bool in_place_;
+  float *rows_ = nullptr, *sums_ = nullptr;
+  std::int64_t* offsets_ = nullptr;
+};
+
+}  // namespace
+
+void gemm_convolution(const ConvKernels& kernels,
+                      const GemmConv& conv,
+                      const Workspace& workspace) {
+  const PixelRows pixels(conv.input, conv.shape, conv.taps, conv.grid);
+  const std::int64_t rows = pixels.rows(), threads = omp_get_max_threads();
+  if (rows == 0) {
+    return;
+  }
+  const float* weights = pack_weights(kernels, conv, workspace);
+  const std::int64_t whole = ceil_div(ceil_div(rows, kBlockRows), threads) * threads;
+  const std::int64_t blocks = std::min(whole, ceil_div(rows, kernels.tile_rows));
+  const RowBlock layout(kernels, conv, pixels, ceil_div(rows, blocks));
+  // Too few pixels for all threads: they share out the panels of a block.
+  const std::int64_t groups = std::min(layout.panels(), ceil_div(threads, blocks));
+  const std::int64_t each = ceil_div(layout.floats(), kPad) * kPad;
+  float* memory = workspace(each * threads);
+#pragma omp parallel
+  {
+    RowBlock block = layout;
+    block.use(memory + each * omp_get_thread_num());
+#pragma omp for schedule(static)
+    for (std::int64_t part = 0; part < blocks * groups; ++part) {
+      const std::int64_t b = part / groups, group = part % groups;
+      const std::int64_t first = b * rows / blocks, end = (b + 1) * rows / blocks;
+      block.run(first, end - first, group * layout.panels() / groups,
+                (group + 1) * layout.panels() / groups, weights);
+    }
+  }
+}
+
+}  // namespace detforge::cpu

@@ -1,0 +1,141 @@
+#pragma once
+
+#include <cstdint>
+
+#include "detforge/ops/activation.h"
+
+/// The innermost parts of the convolutions, written once over a vector type (simd.h) and compiled
+/// for AVX2 + FMA and for AVX-512. Everything here works on one block of one thread; the drivers
+/// (conv_gemm, conv_weight_gradient, winograd) choose blocks and threads. All maps are NHWC.
+namespace detforge::cpu {
+
+/// C[rows][tile_columns] (+)= A[rows][depth] B[depth][tile_columns]
+struct PanelProduct {
+  std::int64_t rows = 0, depth = 0;
+  const float* a = nullptr;
+  std::int64_t a_stride = 0;
+  const float* b = nullptr;  ///< one panel, contiguous
+  float* c = nullptr;
+  std::int64_t c_stride = 0;
+  bool accumulate = false;  ///< add to what C holds
+};
+
+/// What is done to a sum before it is stored: activation(sum + bias + residual).
+struct Epilogue {
+  const float* bias = nullptr;      ///< of the first column, or null
+  const float* residual = nullptr;  ///< laid out as the output, or null
+  Activation activation = Activation::kNone;
+  float leaky_slope = 0;
+};
+
+/// A panel of finished sums to be stored: row i goes to output + offsets[i].
+struct PanelStore {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;     ///< 1 to tile_columns
+  const float* sums = nullptr;  ///< [rows][tile_columns]
+  const std::int64_t* offsets = nullptr;
+  float* output = nullptr;
+};
+
+/// One image or a batch of them.
+struct MapShape {
+  std::int64_t images = 0, height = 0, width = 0, channels = 0;
+};
+
+/// Where the 36 values of Winograd's domain lie for one tile: value `point` of channel c at
+/// point * point_stride + c / tile_columns * panel_stride + c % tile_columns.
+struct WinogradLayout {
+  std::int64_t point_stride = 0, panel_stride = 0;
+};
+
+/// The 4x4 output pixels of one tile: rows 4 tile_y.., columns 4 tile_x.. of one image.
+struct WinogradTile {
+  std::int64_t image = 0, tile_y = 0, tile_x = 0;
+};
+
+/// 3x3 filters in memory: the tap (ky, kx) of output o and input i at
+/// data[o * output_stride + i * input_stride + (ky * 3 + kx)]; flipped: taps in reverse order.
+struct FilterView {
+  const float* data = nullptr;
+  std::int64_t output_stride = 0, input_stride = 0;
+  bool flipped = false;
+};
+
+struct ConvKernels {
+  const char* name;
+  std::int64_t lanes, tile_rows, tile_columns;
+
+  /// C (+)= A B, A's rows contiguous along depth.
+  void (*multiply)(const PanelProduct& product);
+  /// C (+)= A^T B, A [depth][rows] with a_stride floats from one depth to the next.
+  void (*multiply_transposed)(const PanelProduct& product);
+  void (*store)(const PanelStore& panel, const Epilogue& epilogue);
+
+  /// Panels B[columns / tile_columns][depth][tile_columns] of a matrix whose value (k, n) is at
+  /// source[k * k_stride + n * n_stride]; columns beyond `columns` become 0. `panel_stride`: floats
+  /// from one panel of `panels` to the next.
+  void (*pack)(const float* source,
+               std::int64_t depth,
+               std::int64_t columns,
+               std::int64_t k_stride,
+               std::int64_t n_stride,
+               float* panels,
+               std::int64_t panel_stride);
+
+  /// gradient = grad_output where `output` is positive, else slope * grad_output; adds the sum over
+  /// rows of each channel to bias_sum unless null. [rows][channels] each.
+  void (*activation_gradient)(const float* output,
+                              const float* grad_output,
+                              std::int64_t rows,
+                              std::int64_t channels,
+                              float slope,
+                              float* gradient,
+                              float* bias_sum);
+  /// bias_sum[channels] += the sum over rows of values[rows][channels]
+  void (*add_rows)(const float* values, std::int64_t rows, std::int64_t channels, float* bias_sum);
+
+  // Winograd F(4x4,3x3), stride 1, padding 1; channels are multiples of `lanes`.
+
+  /// B^T d B of the 6x6 pixels around the tile, zeros outside the map.
+  void (*winograd_input)(const float* map,
+                         const MapShape& shape,
+                         const WinogradTile& tile,
+                         const WinogradLayout& layout,
+                         float* values);
+  /// A^T m A of channels [0, channels): epilogue and store of the tile's pixels inside the map.
+  void (*winograd_output)(const float* values,
+                          const WinogradLayout& layout,
+                          const WinogradTile& tile,
+                          const MapShape& shape,
+                          std::int64_t first_channel,
+                          std::int64_t channels,
+                          const Epilogue& epilogue,
+                          float* map);
+  /// A d A^T of the tile's 4x4 output gradients, zeros outside the map.
+  void (*winograd_output_gradient)(const float* map,
+                                   const MapShape& shape,
+                                   const WinogradTile& tile,
+                                   const WinogradLayout& layout,
+                                   float* values);
+  /// G g G^T of the filters of `lanes` output channels from `first_output` on: value `point` of
+  /// input c and the i-th of them at values[point * point_stride + c * tile_columns + i].
+  void (*winograd_filter)(const FilterView& filters,
+                          std::int64_t first_output,
+                          std::int64_t inputs,
+                          std::int64_t point_stride,
+                          float* values);
+  /// G^T s G for one output channel: gradient[inputs][3][3] from values[point][inputs].
+  void (*winograd_filter_gradient)(const float* values,
+                                   std::int64_t point_stride,
+                                   std::int64_t inputs,
+                                   float* gradient);
+};
+
+/// The fastest build for this processor; null if it has no AVX2 and FMA (then LibTorch's
+/// convolutions are used).
+const ConvKernels* conv_kernels();
+/// The builds that this processor can run, for tests.
+const ConvKernels* avx2_conv_kernels();
+const ConvKernels* avx512_conv_kernels();
+
+}  // namespace detforge::cpu

@@ -1,0 +1,140 @@
+#pragma once
+
+#include "detforge/ops/cpu/conv_kernels.h"
+#include "detforge/ops/cpu/micro_kernel.h"
+
+/// Products of whole panels, packing and storing: the parts that every convolution shares.
+namespace detforge::cpu {
+namespace {
+
+using Register = Vector::Register;
+constexpr std::int64_t kLanes = Vector::kLanes;
+
+/// The smaller one. (std::min is a template that might be linked from here into other files.)
+inline std::int64_t smaller(std::int64_t a, std::int64_t b) {
+  return a < b ? a : b;
+}
+
+/// Tiles of nearly equal height: a last tile of one or two rows would waste the pipeline.
+template <TileLayout kLayout>
+void multiply_panel(const PanelProduct& p) {
+  const std::int64_t tiles = (p.rows + Vector::kTileRows - 1) / Vector::kTileRows;
+  std::int64_t row = 0;
+  for (std::int64_t tile = 0; tile < tiles; ++tile) {
+    const std::int64_t end = (tile + 1) * p.rows / tiles;
+    const float* a = p.a + (kLayout == TileLayout::kRows ? row * p.a_stride : row);
+    tile_function<kLayout>(end - row)(p.depth, a, p.a_stride, p.b, p.c + row * p.c_stride,
+                                      p.c_stride, p.accumulate);
+    row = end;
+  }
+}
+
+/// activation(x + bias + residual) of one vector.
+inline Register finish(
+    Register x, Register bias, const float* residual, std::int64_t count, const Epilogue& e) {
+  x = Vector::add(x, bias);
+  if (residual != nullptr) {
+    x = Vector::add(x,
+                    count == kLanes ? Vector::load(residual) : Vector::load_part(residual, count));
+  }
+  switch (e.activation) {
+    case Activation::kNone:
+      return x;
+    case Activation::kRelu:
+      return Vector::max(Vector::zero(), x);  // in this order NaN stays NaN
+    case Activation::kLeakyRelu:
+      return Vector::select_positive(x, x, Vector::mul(x, Vector::set(e.leaky_slope)));
+  }
+  return x;
+}
+
+inline Register load_bias(const float* bias, std::int64_t count) {
+  return bias == nullptr ? Vector::zero() : Vector::load_part(bias, count);
+}
+
+void store_panel(const PanelStore& panel, const Epilogue& e) {
+  for (std::int64_t column = 0; column < panel.columns; column += kLanes) {
+    const std::int64_t count = smaller(kLanes, panel.columns - column);
+    const Register bias = load_bias(e.bias == nullptr ? nullptr : e.bias + column, count);
+    for (std::int64_t i = 0; i < panel.rows; ++i) {
+      const std::int64_t at = panel.offsets[i] + column;
+      const float* residual = e.residual == nullptr ? nullptr : e.residual + at;
+      const Register value =
+          finish(Vector::load(panel.sums + i * kTileColumns + column), bias, residual, count, e);
+      if (count == kLanes) {
+        Vector::store(panel.output + at, value);
+      } else {
+        Vector::store_part(panel.output + at, value, count);
+      }
+    }
+  }
+}
+
+void pack_panels(const float* source,
+                 std::int64_t depth,
+                 std::int64_t columns,
+                 std::int64_t k_stride,
+                 std::int64_t n_stride,
+                 float* panels,
+                 std::int64_t panel_stride) {
+  for (std::int64_t first = 0; first < columns; first += kTileColumns, panels += panel_stride) {
+    for (std::int64_t lane = 0; lane < kTileColumns; lane += kLanes) {
+      const std::int64_t count = smaller(kLanes, columns - first - lane);
+      const float* from = source + (first + lane) * n_stride;
+      float* to = panels + lane;
+      if (count <= 0) {
+        for (std::int64_t k = 0; k < depth; ++k) {
+          Vector::store(to + k * kTileColumns, Vector::zero());
+        }
+      } else if (n_stride == 1) {
+        for (std::int64_t k = 0; k < depth; ++k) {
+          Vector::store(to + k * kTileColumns, Vector::load_part(from + k * k_stride, count));
+        }
+      } else {
+        for (std::int64_t k = 0; k < depth; ++k) {
+          Vector::store(
+              to + k * kTileColumns,
+              Vector::gather(from + k * k_stride, static_cast<std::int32_t>(n_stride), count));
+        }
+      }
+    }
+  }
+}
+
+void add_rows(const float* values, std::int64_t rows, std::int64_t channels, float* bias_sum) {
+  for (std::int64_t c = 0; c < channels; c += kLanes) {
+    const std::int64_t count = smaller(kLanes, channels - c);
+    Register sum = Vector::load_part(bias_sum + c, count);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      sum = Vector::add(sum, Vector::load_part(values + r * channels + c, count));
+    }
+    Vector::store_part(bias_sum + c, sum, count);
+  }
+}
+
+void activation_gradient(const float* output,
+                         const float* grad_output,
+                         std::int64_t rows,
+                         std::int64_t channels,
+                         float slope,
+                         float* gradient,
+                         float* bias_sum) {
+  const Register negative = Vector::set(slope);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const std::int64_t row = r * channels;
+    for (std::int64_t c = 0; c < channels; c += kLanes) {
+      const std::int64_t count = smaller(kLanes, channels - c);
+      const Register g = Vector::load_part(grad_output + row + c, count);
+      const Register value = Vector::select_positive(Vector::load_part(output + row + c, count), g,
+                                                     Vector::mul(g, negative));
+      Vector::store_part(gradient + row + c, value, count);
+      if (bias_sum != nullptr) {
+        Vector::store_part(bias_sum + c, Vector::add(Vector::load_part(bias_sum + c, count), value),
+                           count);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace detforge::cpu

@@ -1,0 +1,254 @@
+#include "detforge/ops/cpu/winograd.h"
+
+#include <algorithm>
+#include <omp.h>
+
+namespace detforge::cpu {
+namespace {
+
+constexpr std::int64_t kPoints = 36;
+constexpr std::int64_t kTileSide = 4;
+constexpr std::int64_t kPad = 16;         // floats that keep strides from being powers of two
+constexpr std::int64_t kBlockTiles = 98;  // their values stay in the caches; a multiple of 14
+constexpr std::int64_t kGradientBlockTiles = 160;
+constexpr std::int64_t kDepth = 256;  // input channels at a time: a panel fits in L1
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+/// The tiles of a batch, numbered image by image and row by row.
+class TileGrid {
+ public:
+  explicit TileGrid(const MapShape& s)
+      : rows_(ceil_div(s.height, kTileSide)),
+        columns_(ceil_div(s.width, kTileSide)),
+        count_(s.images * rows_ * columns_) {}
+  std::int64_t count() const { return count_; }
+  WinogradTile tile(std::int64_t index) const {
+    return {.image = index / columns_ / rows_,
+            .tile_y = index / columns_ % rows_,
+            .tile_x = index % columns_};
+  }
+
+ private:
+  std::int64_t rows_, columns_, count_;
+};
+
+/// Filters in Winograd's domain: [point][panel][input][tile_columns].
+struct Filters {
+  const float* data = nullptr;
+  std::int64_t point_stride = 0, panel_stride = 0;
+};
+
+/// A range of tiles with their values: inputs [point][tile][channel], sums
+/// [point][output panel][tile][tile_columns].
+class TileBlock {
+ public:
+  TileBlock(const ConvKernels& k, const WinogradConv& conv, std::int64_t capacity)
+      : k_(k),
+        conv_(conv),
+        grid_(conv.shape),
+        capacity_(capacity),
+        panels_(ceil_div(conv.outputs, k.tile_columns)),
+        input_stride_(conv.shape.channels + kPad),
+        input_point_(capacity * input_stride_ + kPad),
+        sum_panel_(capacity * k.tile_columns),
+        sum_point_(panels_ * sum_panel_ + kPad) {}
+
+  std::int64_t floats() const { return kPoints * (input_point_ + sum_point_); }
+  std::int64_t products() const { return kPoints * panels_; }
+  void use(float* memory) {
+    inputs_ = memory;
+    sums_ = memory + kPoints * input_point_;
+  }
+  void start(std::int64_t first, std::int64_t count) {
+    first_ = first;
+    count_ = count;
+  }
+
+  void transform_input(std::int64_t t) const {
+    k_.winograd_input(conv_.input, conv_.shape, grid_.tile(first_ + t),
+                      {.point_stride = input_point_, .panel_stride = k_.tile_columns},
+                      inputs_ + t * input_stride_);
+  }
+
+  /// One of `products()`: a point and a panel of output channels.
+  void multiply(std::int64_t product, const Filters& filters) const {
+    const std::int64_t point = product / panels_, panel = product % panels_;
+    const std::int64_t channels = conv_.shape.channels;
+    const float* b = filters.data + point * filters.point_stride + panel * filters.panel_stride;
+    for (std::int64_t c = 0; c < channels; c += kDepth) {
+      k_.multiply({.rows = count_,
+                   .depth = std::min(kDepth, channels - c),
+                   .a = inputs_ + point * input_point_ + c,
+                   .a_stride = input_stride_,
+                   .b = b + c * k_.tile_columns,
+                   .c = sums_ + point * sum_point_ + panel * sum_panel_,
+                   .c_stride = k_.tile_columns,
+                   .accumulate = c > 0});
+    }
+  }
+
+  void transform_output(std::int64_t t) const {
+    MapShape shape = conv_.shape;
+    shape.channels = conv_.outputs;
+    k_.winograd_output(
+        sums_ + t * k_.tile_columns, {.point_stride = sum_point_, .panel_stride = sum_panel_},
+        grid_.tile(first_ + t), shape, 0, conv_.outputs, conv_.epilogue, conv_.output);
+  }
+
+ private:
+  const ConvKernels& k_;
+  const WinogradConv& conv_;
+  TileGrid grid_;
+  std::int64_t capacity_, panels_, input_stride_, input_point_, sum_panel_, sum_point_;
+  std::int64_t first_ = 0, count_ = 0;
+  float *inputs_ = nullptr, *sums_ = nullptr;
+};
+
+Filters transform_filters(const ConvKernels& k,
+                          const WinogradConv& conv,
+                          const Workspace& workspace) {
+  const std::int64_t panels = ceil_div(conv.outputs, k.tile_columns);
+  const std::int64_t panel = conv.shape.channels * k.tile_columns, point = panels * panel + kPad;
+  float* data = workspace(kPoints * point);
+#pragma omp parallel for schedule(static)
+  for (std::int64_t o = 0; o < conv.outputs; o += k.lanes) {
+    k.winograd_filter(conv.filters, o, conv.shape.channels, point,
+                      data + o / k.tile_columns * panel + o % k.tile_columns);
+  }
+  return {.data = data, .point_stride = point, .panel_stride = panel};
+}
+
+/// Every thread has blocks of its own: no waiting; each reads all filters once per block.
+void convolve_apart(const ConvKernels& k,
+                    const WinogradConv& conv,
+                    std::int64_t blocks,
+                    const Filters& filters,
+                    const Workspace& workspace) {
+  const std::int64_t tiles = TileGrid(conv.shape).count();
+  const TileBlock layout(k, conv, ceil_div(tiles, blocks));
+  const std::int64_t each = layout.floats() + kPad;
+  float* memory = workspace(each * omp_get_max_threads());
+#pragma omp parallel
+  {
+    TileBlock block = layout;
+    block.use(memory + each * omp_get_thread_num());
+#pragma omp for schedule(static)
+    for (std::int64_t b = 0; b < blocks; ++b) {
+      const std::int64_t first = b * tiles / blocks, count = (b + 1) * tiles / blocks - first;
+      block.start(first, count);
+      for (std::int64_t t = 0; t < count; ++t) {
+        block.transform_input(t);
+      }
+      for (std::int64_t p = 0; p < block.products(); ++p) {
+        block.multiply(p, filters);
+      }
+      for (std::int64_t t = 0; t < count; ++t) {
+        block.transform_output(t);
+      }
+    }
+  }
+}
+
+/// All threads share one block after the other: for few tiles and many channels, where the filters
+/// are what has to be read.
+void convolve_together(const ConvKernels& k,
+                       const WinogradConv& conv,
+                       std::int64_t blocks,
+                       const Filters& filters,
+                       const Workspace& workspace) {
+  const std::int64_t tiles = TileGrid(conv.shape).count();
+  TileBlock block(k, conv, ceil_div(tiles, blocks));
+  block.use(workspace(block.floats()));
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    const std::int64_t first = b * tiles / blocks, count = (b + 1) * tiles / blocks - first;
+    block.start(first, count);
+#pragma omp parallel
+    {
+#pragma omp for schedule(static)
+      for (std::int64_t t = 0; t < count; ++t) {
+        block.transform_input(t);
+      }
+#pragma omp for schedule(static)
+      for (std::int64_t p = 0; p < block.products(); ++p) {
+        block.multiply(p, filters);
+      }
+#pragma omp for schedule(static)
+      for (std::int64_t t = 0; t < count; ++t) {
+        block.transform_output(t);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void winograd_convolution(const ConvKernels& kernels,
+                          const WinogradConv& conv,
+                          const Workspace& workspace) {
+  const Filters filters = transform_filters(kernels, conv, workspace);
+  const std::int64_t tiles = TileGrid(conv.shape).count(), threads = omp_get_max_threads();
+  constexpr std::int64_t kBlocksApart = 4;  // per thread; with fewer, the last ones run alone
+  if (threads > 1 && tiles < kBlocksApart * threads * kBlockTiles) {
+    convolve_together(kernels, conv, ceil_div(tiles, threads * kBlockTiles), filters, workspace);
+  } else {
+    const std::int64_t blocks = ceil_div(ceil_div(tiles, kBlockTiles), threads) * threads;
+    convolve_apart(kernels, conv, std::min(blocks, tiles), filters, workspace);
+  }
+}
+
+void winograd_filter_gradient(const ConvKernels& k,
+                              const float* input,
+                              const MapShape& shape,
+                              const float* grad_output,
+                              std::int64_t outputs,
+                              float* gradient,
+                              const Workspace& workspace) {
+  const TileGrid grid(shape);
+  const std::int64_t inputs = shape.channels, panels = ceil_div(inputs, k.tile_columns);
+  const std::int64_t blocks = ceil_div(grid.count(), kGradientBlockTiles);
+  const std::int64_t capacity = ceil_div(grid.count(), blocks);
+  // Values of the input [point][panel][tile][tile_columns], of the gradient [point][tile][output].
+  const WinogradLayout in{.point_stride = panels * capacity * k.tile_columns + kPad,
+                          .panel_stride = capacity * k.tile_columns};
+  const std::int64_t out_stride = outputs + kPad;
+  const WinogradLayout out{.point_stride = capacity * out_stride + kPad,
+                           .panel_stride = k.tile_columns};
+  const std::int64_t sum_stride = panels * k.tile_columns, sum_point = outputs * sum_stride + kPad;
+  float* in_values = workspace(kPoints * in.point_stride);
+  float* out_values = workspace(kPoints * out.point_stride);
+  float* sums = workspace(kPoints * sum_point);
+  MapShape out_shape = shape;
+  out_shape.channels = outputs;
+#pragma omp parallel
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    const std::int64_t first = b * grid.count() / blocks;
+    const std::int64_t count = (b + 1) * grid.count() / blocks - first;
+#pragma omp for schedule(static)
+    for (std::int64_t t = 0; t < count; ++t) {
+      const WinogradTile tile = grid.tile(first + t);
+      k.winograd_input(input, shape, tile, in, in_values + t * k.tile_columns);
+      k.winograd_output_gradient(grad_output, out_shape, tile, out, out_values + t * out_stride);
+    }
+#pragma omp for schedule(static)
+    for (std::int64_t p = 0; p < kPoints * panels; ++p) {
+      const std::int64_t point = p / panels, panel = p % panels;
+      k.multiply_transposed({.rows = outputs,
+                             .depth = count,
+                             .a = out_values + point * out.point_stride,
+                             .a_stride = out_stride,
+                             .b = in_values + point * in.point_stride + panel * in.panel_stride,
+                             .c = sums + point * sum_point + panel * k.tile_columns,
+                             .c_stride = sum_stride,
+                             .accumulate = b > 0});
+    }
+  }
+#pragma omp parallel for schedule(static)
+  for (std::int64_t o = 0; o < outputs; ++o) {
+    k.winograd_filter_gradient(sums + o * sum_stride, sum_point, inputs, gradient + o * inputs * 9);
+  }
+}
+
+}  // namespace detforge::cpu
