@@ -103,6 +103,24 @@ void examine_space(Diagnosis& out,
   }
 }
 
+/// The kernel marks the setting in force: "always [madvise] never".
+void examine_huge_pages(Diagnosis& out) {
+  const std::string path = "/sys/kernel/mm/transparent_hugepage/enabled";
+  if (!std::filesystem::exists(path)) {
+    return;
+  }
+  const std::string settings = files::read(path);
+  const std::size_t begin = settings.find('[') + 1;
+  const std::string setting = settings.substr(begin, settings.find(']') - begin);
+  out.fact("huge pages", setting);
+  if (setting == "never") {
+    out.warn(
+        "huge pages are off: fresh memory costs three times as much time. As root: echo madvise "
+        "> " +
+        path);
+  }
+}
+
 void examine_memory(Diagnosis& out) {
   const std::string meminfo = [] {
     std::string text(8192, '\0');
@@ -137,6 +155,7 @@ int run_doctor(const DoctorArguments&) {
   examine_cpu(diagnosis);
   examine_blas(diagnosis);
   examine_memory(diagnosis);
+  examine_huge_pages(diagnosis);
   examine_space(
       diagnosis, "disk", std::filesystem::current_path().string(), 2.0,
       "an R50-FPN checkpoint with momentum takes 0.35 GiB: free space or set OUTPUT_DIR elsewhere");
