@@ -10,6 +10,7 @@
 #include "detforge/core/caching_allocator.h"
 #include "detforge/ops/conv2d.h"
 #include "detforge/ops/gather_patches.h"
+#include "detforge/ops/group_norm.h"
 #include "detforge/ops/iou.h"
 #include "detforge/ops/max_pool.h"
 #include "detforge/ops/roi_align.h"
@@ -71,6 +72,15 @@ void BM_UpsampleAdd(benchmark::State& state) {
   }
 }
 DETFORGE_MAP_BENCHMARK(BM_UpsampleAdd);
+
+/// res2 of ResNet-18 with GN at 480x704, batch 4.
+void BM_GroupNormRelu(benchmark::State& state) {
+  const Tensor x = map({4, 64, 120, 176}, state.range(0) != 0);
+  const Tensor weight = torch::ones({64}), bias = torch::zeros({64});
+  run(state, state.range(1) != 0, {x, weight, bias},
+      [&] { return group_norm(x, weight, bias, {.activation = Activation::kRelu}); });
+}
+DETFORGE_MAP_BENCHMARK(BM_GroupNormRelu);
 
 /// YOLOv3's neck at 416x416, batch 4.
 void BM_UpsampleConcat(benchmark::State& state) {

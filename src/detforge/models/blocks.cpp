@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/ops/group_norm.h"
 
 namespace detforge {
 namespace {
@@ -61,7 +62,7 @@ FoldedConv NormImpl::fold(const Tensor& conv_weight, const Tensor& conv_bias) co
 
 Tensor NormImpl::forward(const Tensor& input) const {
   if (type_ == NormType::kGn) {
-    return at::group_norm(input, kGnGroups, weight_, bias_, options_.eps);
+    return group_norm(input, weight_, bias_, {.groups = kGnGroups, .eps = options_.eps});
   }
   const bool use_batch = type_ == NormType::kBn && is_training();
   return at::batch_norm(input, weight_, bias_, running_mean_, running_var_, use_batch,

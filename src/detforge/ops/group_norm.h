@@ -1,0 +1,28 @@
+#pragma once
+
+#include "detforge/core/tensor.h"
+#include "detforge/ops/conv2d.h"
+
+namespace detforge {
+
+struct GroupNormOptions {
+  std::int64_t groups = 32;
+  double eps = 1e-5;
+  Activation activation = Activation::kNone;
+  double leaky_slope = 0.1;  ///< only for kLeakyRelu
+};
+
+/// activation(group_norm(input) * weight + bias + residual), in one pass behind the statistics.
+///   input [N,C,H,W] f32    weight, bias [C]    residual: undefined, or the input's shape
+/// Statistics are those of each image and group of C / groups channels. Gradients for all tensors.
+/// Channels-last maps stay so, forward and backward, and the result does not depend on the number
+/// of threads; NCHW maps go to at::group_norm (whose backward turns channels-last maps to NCHW, at
+/// ten times the cost). Throws Error if groups do not divide C or shapes do not fit.
+/// Ref: Wu, He, Group Normalization, arXiv:1803.08494, Eq. 1 to 6.
+Tensor group_norm(const Tensor& input,
+                  const Tensor& weight,
+                  const Tensor& bias,
+                  const GroupNormOptions& options,
+                  const Tensor& residual = {});
+
+}  // namespace detforge
