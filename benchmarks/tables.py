@@ -27,9 +27,9 @@ def table(header, rows):
     return "\n".join("| " + " | ".join(cells) + " |" for cells in [header, ["---"] * len(header), *rows])
 
 
-def boxes(runs):
-    """What inference worked on: "1000 / 100" proposals and detections, or "100" without proposals."""
-    return " / ".join(str(runs[-1][key]) for key in ("proposals", "detections") if runs[-1].get(key))
+def regions(runs):
+    """What the heads worked on in the last run: ROIs, ROIs of masks, detections, where there are any."""
+    return " / ".join(str(runs[-1][key]) for key in ("ROIs", "mask ROIs", "detections") if runs[-1].get(key))
 
 
 def side(runs, gflop, peak):
@@ -47,12 +47,12 @@ def compare(folder):
         model, task, size, batch = name
         ours, peer = (read_runs(folder / f"{'-'.join(name)}.{kind}") for kind in ("ours", "peer"))
         gflop, peak = median(ours, "GFLOP/step"), max(run["peak GFLOP/s"] for run in ours)
-        same = boxes(ours) if boxes(ours) == boxes(peer) else f"{boxes(ours)}, peer {boxes(peer)}"
+        same = regions(ours) if regions(ours) == regions(peer) else f"{regions(ours)}, peer {regions(peer)}"
         ratio = median(ours, "images_per_s") / median(peer, "images_per_s")
         rows.append([f"{MODELS[model]}, {TASKS[task]}", f"{size}, {batch}", *side(ours, gflop, peak),
-                     *side(peer, gflop, peak), f"**{ratio:.2f}**", same if task == "eval" else "", f"{gflop:.0f}"])
+                     *side(peer, gflop, peak), f"**{ratio:.2f}**", same, f"{gflop:.0f}"])
     return table(["model", "image, batch", "DetForge img/s", "s", "MiB", "peak", "peer img/s", "s", "MiB", "peak",
-                  "ratio", "boxes", "GFLOP"], rows)
+                  "ratio", "regions", "GFLOP"], rows)
 
 
 def growth(folder):

@@ -3,8 +3,8 @@
 
 Same network (ResNet-50-FPN, frozen norms, stem and res2 frozen), same image size and, in training, objects per image,
 torchvision's defaults for the rest: 512 ROIs per image, 1000 proposals per image after NMS, as configs/COCO-Detection
-has. Inference: 1000 proposals and at most 100 detections per image, masks of 28x28 that are not pasted, images already
-normalised. Images are noise of the given size, so there is no resizing. Prints one line of JSON.
+has. Inference: 1000 proposals per image, of 2000 a level before NMS, and at most 100 detections, masks of 28x28 that
+are not pasted, images already normalised. Images are noise of the given size, so there is no resizing. Prints one line of JSON.
 
     benchmarks/peers/torchvision_rcnn.py --task train --size 800x1344 --batch 1 --iters 3 --threads 2
 """
@@ -80,7 +80,7 @@ def make_model(args):
              "mask": torchvision.models.detection.maskrcnn_resnet50_fpn}[args.model]
     model = build(
         weights=None, weights_backbone=None, num_classes=81, trainable_backbone_layers=5,
-        rpn_pre_nms_top_n_train=2000, rpn_post_nms_top_n_train=1000, rpn_pre_nms_top_n_test=1000,
+        rpn_pre_nms_top_n_train=2000, rpn_post_nms_top_n_train=1000, rpn_pre_nms_top_n_test=2000,
         rpn_post_nms_top_n_test=1000, box_score_thresh=args.score_threshold, box_detections_per_img=100)
     body = model.backbone.body
     # The weights argument alone would make these frozen; there are no weights here, so it is done by hand.
@@ -101,7 +101,15 @@ def make_model(args):
     return model.train(args.task == "train")
 
 
-def training(args, model, images, targets):
+def count_regions(model, counts):
+    """Keeps in `counts` on how many regions the heads work."""
+    heads = model.roi_heads
+    heads.box_head.register_forward_pre_hook(lambda module, inputs: counts.update({"ROIs": len(inputs[0])}))
+    if heads.mask_head is not None:
+        heads.mask_head.register_forward_pre_hook(lambda module, inputs: counts.update({"mask ROIs": len(inputs[0])}))
+
+
+def training(args, model, images, targets, counts):
     """A function that makes one step."""
     optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.0, momentum=0.9,
                                 weight_decay=1e-4)
@@ -112,16 +120,13 @@ def training(args, model, images, targets):
         optimizer.zero_grad()
         total.backward()
         optimizer.step()
-        return {}
+        return counts
 
     return step
 
 
-def inference(args, model, images):
-    """A function that finds the objects of all images once, and says how many boxes there were."""
-    counts = {}
-    model.roi_heads.register_forward_pre_hook(
-        lambda module, inputs: counts.update(proposals=sum(len(boxes) for boxes in inputs[1])))
+def inference(args, model, images, counts):
+    """A function that finds the objects of all images once."""
 
     def step():
         with torch.inference_mode():
@@ -140,7 +145,10 @@ def main():
     generator = torch.Generator().manual_seed(1)
     model = make_model(args)
     images, targets = make_batch(args, height, width, generator)
-    step = training(args, model, images, targets) if args.task == "train" else inference(args, model, images)
+    counts = {"ROIs": 0, "mask ROIs": 0}
+    count_regions(model, counts)
+    step = training(args, model, images, targets, counts) if args.task == "train" else inference(args, model, images,
+                                                                                                 counts)
     report("torchvision " + torchvision.__version__, args, *measure(args, step))
 
 

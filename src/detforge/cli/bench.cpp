@@ -18,6 +18,7 @@
 #include "detforge/core/fma_peak.h"
 #include "detforge/core/timer.h"
 #include "detforge/distributed/single/single_process.h"
+#include "detforge/ops/kernel_backend.h"
 #include "detforge/ops/op_profile.h"
 #include "detforge/ops/work_meter.h"
 #include "detforge/train/step.h"
@@ -53,6 +54,7 @@ void report(const BenchArguments& arguments,
       {"size", fmt::format("{}x{}", arguments.size.height, arguments.size.width)},
       {"batch", arguments.batch},
       {"threads", threads},
+      {"kernels", kernel_backend_name(kernel_backend())},
       {"seconds_per_step", seconds},
       {"images_per_s", images_per_s},
       {"peak_rss_mib", peak_rss_bytes() / (1 << 20)}};
@@ -116,6 +118,28 @@ void measure(std::int64_t iters, const std::function<void(bool measured)>& itera
   }
 }
 
+/// Images or rows, of all calls, that the first layer with `kind` and its later calls were given; 0
+/// if there is none.
+std::int64_t given_to_first(const WorkMeter& meter, LayerKind kind) {
+  const LayerShape* first = nullptr;
+  std::int64_t given = 0;
+  for (const LayerCount& layer : meter.layers()) {
+    if (layer.shape.kind != kind) {
+      continue;
+    }
+    first = first == nullptr ? &layer.shape : first;
+    given += layer.shape.weight == first->weight ? layer.forward * layer.shape.input[0] : 0;
+  }
+  return given;
+}
+
+/// On how many regions the box head and the mask head worked: what their only fully connected
+/// stack and their transposed convolution were given.
+nlohmann::ordered_json regions(const WorkMeter& meter) {
+  return {{"ROIs", given_to_first(meter, LayerKind::kLinear)},
+          {"mask ROIs", given_to_first(meter, LayerKind::kConvTranspose)}};
+}
+
 /// One training step on the same made-up batch, again and again.
 class TrainingBench {
  public:
@@ -139,6 +163,7 @@ class TrainingBench {
     DETFORGE_CHECK(step.updated(), "the benchmark's step was not finite: " + step.nonfinite,
                    "report this");
     flop_ = 2 * (meter.forward_macs() + meter.backward_macs());
+    regions_ = regions(meter);
     if (phases != nullptr) {
       phases->data.push_back(data_s);
       phases->forward.push_back(step.forward_s);
@@ -150,6 +175,7 @@ class TrainingBench {
 
   /// Of the direct algorithms, in the last step.
   double flop() const { return flop_; }
+  const nlohmann::ordered_json& regions_worked_on() const { return regions_; }
 
  private:
   std::shared_ptr<Detector> detector_;
@@ -158,6 +184,7 @@ class TrainingBench {
   std::vector<Sample> samples_;
   CollateOptions collating_;
   double flop_ = 0;
+  nlohmann::ordered_json regions_;
 };
 
 int bench_train(BenchArguments arguments, int threads) {
@@ -171,19 +198,10 @@ int bench_train(BenchArguments arguments, int threads) {
                               {"forward s", median(phases.forward)},
                               {"backward s", median(phases.backward)},
                               {"optimizer s", median(phases.optimizer)}};
+  more.update(bench.regions_worked_on());
   more.update(arithmetic(bench.flop(), seconds, threads));
   more["ops"] = profile_ops([&] { bench.step(); });
   report(arguments, threads, seconds, more);
-  return 0;
-}
-
-/// Boxes that the box head looked at; 0 for models without one.
-std::int64_t proposals_of(const WorkMeter& meter) {
-  for (const LayerCount& layer : meter.layers()) {
-    if (layer.shape.kind == LayerKind::kLinear) {
-      return layer.shape.input[0];
-    }
-  }
   return 0;
 }
 
@@ -198,7 +216,8 @@ int bench_eval(BenchArguments arguments, int threads) {
       collate_options(config));
   std::vector<double> total;
   double flop = 0;
-  std::int64_t proposals = 0, detections = 0;
+  std::int64_t detections = 0;
+  nlohmann::ordered_json more;
   measure(arguments.iters, [&](bool measured) {
     const Timer timer;
     const WorkMeter meter;
@@ -207,13 +226,13 @@ int bench_eval(BenchArguments arguments, int threads) {
       total.push_back(timer.elapsed_s());
     }
     flop = 2 * meter.forward_macs();
-    proposals = proposals_of(meter);
+    more = regions(meter);
     detections = 0;
     for (const Detections& image : found) {
       detections += image.scores.numel();
     }
   });
-  nlohmann::ordered_json more{{"proposals", proposals}, {"detections", detections}};
+  more["detections"] = detections;
   more.update(arithmetic(flop, median(total), threads));
   more["ops"] = profile_ops([&] { detector->predict(batch.images); });
   report(arguments, threads, median(total), more);

@@ -50,11 +50,13 @@ std::int64_t runs_of(const LayerCount& layer, Pass pass) {
 }
 
 PassFigures measure_pass(const LayerBench& bench, Pass pass, bool quick) {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  const Tensor reference = quick ? Tensor() : bench.reference(pass);
   PassFigures figures;
   for (std::size_t i = 0; i < kBackends.size(); ++i) {
     const auto run = bench.pass(pass, kBackends[i]);
     figures.seconds[i] = best_seconds(run, quick);
-    figures.error[i] = quick ? std::numeric_limits<double>::quiet_NaN() : bench.error(pass, run());
+    figures.error[i] = quick ? kNone : bench.error(pass, run(), reference);
   }
   return figures;
 }

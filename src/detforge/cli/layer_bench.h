@@ -32,14 +32,15 @@ class LayerBench {
   /// outside of what is timed. Valid as long as this object.
   std::function<Tensor()> pass(Pass pass, KernelBackend backend) const;
 
-  /// Relative L2 error of a result of pass() against the same sums in float64. Of large
-  /// convolutions, over 16 of the channels: of the output, of the input, of the filters.
-  double error(Pass pass, const Tensor& result) const;
+  /// What a pass computes, in float64; of large convolutions for 16 of the channels alone: of the
+  /// output, of the input, of the filters.
+  Tensor reference(Pass pass) const;
+  /// Relative L2 error of a result of pass() against reference().
+  double error(Pass pass, const Tensor& result, const Tensor& reference) const;
 
  private:
   Tensor run(const Tensor& input, const Tensor& weight) const;
   Tensor run_double(const Tensor& input, const Tensor& weight) const;
-  Tensor reference(Pass pass) const;
   /// True if the reference may leave channels out and add up parts.
   bool splits() const { return shape_.kind == LayerKind::kConv && shape_.groups == 1; }
   Tensor sampled_channels(std::int64_t channels) const;
@@ -49,7 +50,7 @@ class LayerBench {
   Tensor input_, weight_, output_gradient_;
 };
 
-/// The best time of some runs: at least two, and as many as fit into 0.05 s; if `quick`,
+/// The best time of some runs: at least two, and as many as fit into 0.02 s; if `quick`,
 /// one. A run before them is not counted.
 double best_seconds(const std::function<Tensor()>& run, bool quick);
 
