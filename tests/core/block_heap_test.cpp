@@ -183,6 +183,22 @@ TEST(BlockHeap, MoreThanThereAreAddressesIsAnErrorAndLeavesTheHeapUsable) {
   EXPECT_EQ(heap.allocate(8 * kMib), block);
 }
 
+TEST(BlockHeap, MoreThanTheMostLiveBytesIsAnErrorThatSaysHowMuchThereIs) {
+  BlockHeap heap({.reserved_bytes = kReserved, .most_live_bytes = 10 * kMib});
+  void* const block = heap.allocate(6 * kMib);
+  try {
+    heap.allocate(5 * kMib);
+    FAIL() << "11 MiB of 10";
+  } catch (const Error& error) {
+    const std::string what = error.what();
+    for (const char* part : {"tensor of 5 MiB", "beside 6 MiB", "at most 10 MiB"}) {
+      EXPECT_NE(what.find(part), std::string::npos) << what;
+    }
+  }
+  heap.free(block);
+  EXPECT_EQ(heap.allocate(10 * kMib), block);
+}
+
 /// One training step: activations of `layers` sizes are kept, each with a temporary of its size;
 /// then they are freed backwards, each beside a gradient. Returns the largest sum of live bytes.
 std::int64_t training_step(BlockHeap& heap, double scale, int layers) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <string>
 #include <tuple>
 
 #include "detforge/core/error.h"
@@ -19,19 +20,31 @@ namespace {
 
 constexpr std::size_t kPage = ReservedMemory::kPage;
 
+/// 0 for sizes near the largest number.
+std::size_t round_up(std::size_t bytes) {
+  return (bytes + BlockHeap::kGranule - 1) / BlockHeap::kGranule * BlockHeap::kGranule;
+}
+
+std::string mib(std::size_t bytes) {
+  return std::to_string(bytes >> 20) + " MiB";
+}
+
 }  // namespace
 
 BlockHeap::BlockHeap(const BlockHeapOptions& options)
-    : slack_(options.slack),
+    : options_(options),
       memory_(options.reserved_bytes),
       resident_(memory_.size() / kPage, false) {}
 
 void* BlockHeap::allocate(std::size_t bytes) {
-  DETFORGE_CHECK(bytes <= memory_.size(),
-                 "out of memory: a tensor of " + std::to_string(bytes >> 20) + " MiB",
-                 "use a smaller batch or smaller images");
-  const std::size_t size = std::max(bytes + kGranule - 1, kGranule) / kGranule * kGranule;
+  const std::size_t size = std::max(round_up(bytes), kGranule);
   const std::lock_guard lock(mutex_);
+  const auto live = static_cast<std::size_t>(statistics_.live);
+  DETFORGE_CHECK(size >= bytes && size <= options_.most_live_bytes - live,
+                 "out of memory: a tensor of " + mib(bytes) + " beside " + mib(live) +
+                     " of others, where at most " + mib(options_.most_live_bytes) +
+                     " are to be had",
+                 "use a smaller batch or smaller images");
   const Offset offset = take_extent(size);
   live_.emplace(offset, size);
   statistics_.live_blocks += 1;
@@ -107,7 +120,7 @@ BlockHeap::Extent BlockHeap::erase_free(FreeExtents::iterator extent) {
 }
 
 std::int64_t BlockHeap::limit() const {
-  return static_cast<std::int64_t>(static_cast<double>(bounding_peak_) * (1 + slack_));
+  return static_cast<std::int64_t>(static_cast<double>(bounding_peak_) * (1 + options_.slack));
 }
 
 /// Counts the pages of a new block that the system will have to give, after making room for them.

@@ -15,6 +15,8 @@ namespace detforge {
 
 struct BlockHeapOptions {
   std::size_t reserved_bytes = 0;  ///< most that all blocks and the holes between them may span
+  /// Most in live blocks: more is an Error rather than the end of this or another process.
+  std::size_t most_live_bytes = ~std::size_t{0};
   /// The heap takes no page from the system while free ones could be given back, if it then held
   /// more than (1 + slack) * the largest sum of live blocks.
   double slack = 0.1;
@@ -45,8 +47,8 @@ class BlockHeap {
   /// Throws Error if so many addresses are not to be had.
   explicit BlockHeap(const BlockHeapOptions& options);
 
-  /// A block of at least `bytes` (0: one granule), its contents undefined. Throws Error if memory
-  /// or addresses run out.
+  /// A block of at least `bytes` (0: one granule), its contents undefined. Throws Error if that is
+  /// more than most_live_bytes or the addresses allow; nothing changes then.
   void* allocate(std::size_t bytes);
   /// `block` came from allocate() of this heap and was not freed since.
   void free(void* block);
@@ -74,7 +76,7 @@ class BlockHeap {
   std::int64_t release_extent(Offset offset, std::size_t size, std::int64_t wanted);
   std::int64_t limit() const;
 
-  const double slack_;
+  const BlockHeapOptions options_;
   ReservedMemory memory_;
   mutable std::mutex mutex_;
   FreeExtents free_;                                  ///< by address; never two neighbours

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 #include <sys/resource.h>
-#include <unistd.h>
+#include <sys/sysinfo.h>
 
 #include <c10/core/CPUAllocator.h>
 
@@ -25,14 +25,18 @@ std::atomic<BlockHeap*>& installed_heap() {
 }
 
 /// Address space for four times the machine's memory, so that holes never matter; half of what
-/// `ulimit -v` allows, if it allows less.
-std::size_t reserved_bytes() {
-  const auto memory = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
-                      static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+/// `ulimit -v` allows, if it allows less. Memory and swap for live blocks: malloc refuses what is
+/// more, too, and the kernel would end processes.
+BlockHeapOptions heap_options() {
+  struct sysinfo machine {};
+  ::sysinfo(&machine);
+  const std::size_t memory = machine.totalram * machine.mem_unit;
+  const std::size_t swap = machine.totalswap * machine.mem_unit;
   rlimit addresses{};
   ::getrlimit(RLIMIT_AS, &addresses);
   const std::size_t allowed = addresses.rlim_cur / 2;  // RLIM_INFINITY is the largest number
-  return std::min(4 * memory, allowed);
+  return {.reserved_bytes = std::min(4 * (memory + swap), allowed),
+          .most_live_bytes = memory + swap};
 }
 
 void* allocate_small(std::size_t bytes) {
@@ -70,8 +74,7 @@ class CachingAllocator final : public c10::Allocator {
 void install_caching_allocator() {
   static CachingAllocator allocator;
   static const bool done = [] {
-    installed_heap().store(new BlockHeap({.reserved_bytes = reserved_bytes()}),
-                           std::memory_order_release);
+    installed_heap().store(new BlockHeap(heap_options()), std::memory_order_release);
     constexpr std::uint8_t kPriority = 1;  // above LibTorch's own
     c10::SetCPUAllocator(&allocator, kPriority);
     return true;
