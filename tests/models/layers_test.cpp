@@ -4,6 +4,7 @@
 
 #include "detforge/core/error.h"
 #include "detforge/models/blocks.h"
+#include "detforge/ops/upsample.h"
 #include "support/torch/random_boxes.h"
 #include "support/torch/tensors.h"
 

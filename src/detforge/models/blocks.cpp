@@ -60,14 +60,20 @@ FoldedConv NormImpl::fold(const Tensor& conv_weight, const Tensor& conv_bias) co
                            .eps = options_.eps});
 }
 
-Tensor NormImpl::forward(const Tensor& input) const {
+Tensor NormImpl::forward(const Tensor& input, const Tensor& residual, Activation activation) const {
   if (type_ == NormType::kGn) {
-    return group_norm(input, weight_, bias_, {.groups = kGnGroups, .eps = options_.eps});
+    return group_norm(input, weight_, bias_,
+                      {.groups = kGnGroups, .eps = options_.eps, .activation = activation},
+                      residual);
   }
   const bool use_batch = type_ == NormType::kBn && is_training();
-  return at::batch_norm(input, weight_, bias_, running_mean_, running_var_, use_batch,
-                        options_.momentum, options_.eps,
-                        /*cudnn_enabled=*/true);
+  Tensor output = at::batch_norm(input, weight_, bias_, running_mean_, running_var_, use_batch,
+                                 options_.momentum, options_.eps,
+                                 /*cudnn_enabled=*/true);
+  if (residual.defined()) {
+    output.add_(residual);  // its backward does not read its output
+  }
+  return activate_(std::move(output), activation);
 }
 
 ConvLayerOptions darknet_layer(ConvLayerOptions options) {
@@ -111,11 +117,7 @@ Tensor ConvLayerImpl::forward(const Tensor& input, const Tensor& residual) const
     return conv2d(input, weight, bias, conv_options(options_, options_.activation), residual);
   }
   const Conv2dOptions plain = conv_options(options_, Activation::kNone);
-  Tensor output = norm_->forward(conv2d(input, weight_, {}, plain));
-  if (residual.defined()) {
-    output.add_(residual);  // no norm's backward reads its output
-  }
-  return activate_(output, options_.activation, plain.leaky_slope);
+  return norm_->forward(conv2d(input, weight_, {}, plain), residual, options_.activation);
 }
 
 void ConvLayerImpl::initialize(std::uint64_t key) {

@@ -36,7 +36,10 @@ class NormImpl : public torch::nn::Module {
   bool is_affine(const Tensor& input) const;
   /// Weight and bias of the convolution before, with this norm inside; is_affine() must hold.
   FoldedConv fold(const Tensor& conv_weight, const Tensor& conv_bias) const;
-  Tensor forward(const Tensor& input) const;
+  /// activation(norm(input) + residual); residual undefined or of the input's shape.
+  Tensor forward(const Tensor& input,
+                 const Tensor& residual = {},
+                 Activation activation = Activation::kNone) const;
 
  private:
   NormType type_;
@@ -114,9 +117,6 @@ class LinearLayerImpl : public torch::nn::Module, public Initializable {
   Tensor weight_, bias_;
 };
 TORCH_MODULE(LinearLayer);
-
-/// Each pixel of [N,C,H,W] as a square of four: [N,C,2H,2W].
-Tensor upsample_twice(const Tensor& x);
 
 /// Turns the gradients of all parameters below `module` off for good (FREEZE_AT).
 void freeze_parameters(torch::nn::Module& module);
