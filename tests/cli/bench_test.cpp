@@ -17,6 +17,7 @@ using test::ProgramResult;
 using test::run_program;
 using test::TemporaryFolder;
 using testing::HasSubstr;
+using testing::Not;
 using Words = std::vector<std::string>;
 
 std::string recipe(const std::string& name) {
@@ -123,6 +124,19 @@ TEST_F(BenchCli, OpsTakesAFolderAndMeasuresEqualNetworksOnce) {
   // c has a's layers, but less often: nothing is measured twice.
   EXPECT_EQ(figures.at("layers").size(), recipes[0].at("layers").size());
   EXPECT_LT(recipes[1].at("gflop").get<double>(), recipes[0].at("gflop").get<double>());
+}
+
+TEST_F(BenchCli, OpsExplainsWhatDecidesTheAlgorithmOfEachLayer) {
+  const ProgramResult result = run_program(
+      test::program_path(),
+      {"bench", "ops", recipe("shapes_mask.yaml"), "--size", "64x64", "--batch", "1", "--explain"},
+      folder_.path());
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("conv 7x7/2 3->64, 1x64x64"));
+  EXPECT_THAT(result.out, HasSubstr("adjoint of a convolution"));
+  EXPECT_THAT(result.out, HasSubstr("one channel of each image alone"));
+  EXPECT_THAT(result.out, HasSubstr("linear layers are the BLAS's"));
+  EXPECT_THAT(result.out, Not(HasSubstr("GFLOP/s")));
 }
 
 TEST_F(BenchCli, OpsWithoutRecipesIsAUsageError) {

@@ -116,6 +116,7 @@ TEST(FrontCli, WrongUsageOfAnySubcommandIsStatusTwoAndSaysWhatToDo) {
       {{"bench", "everything"}, "everything"},
       {{"bench", "train"}, "CONFIG is missing"},
       {{"bench", "train", "a.yaml", "--quick"}, "of the task ops"},
+      {{"bench", "ops", "--explain", "--json", "a.json"}, "no figures for --json"},
       {{"doctor", "more"}, "unexpected \"more\""},
   };
   for (const auto& [arguments, expected] : cases) {

@@ -16,8 +16,12 @@ void add_positive(CLI::App& app,
       ->capture_default_str();
 }
 
-void refuse_flags_of_ops(const BenchArguments& arguments) {
-  if (arguments.quick || arguments.explain) {
+void check_flags_of_ops(const BenchArguments& arguments) {
+  if (arguments.explain && !arguments.json.empty()) {
+    throw Error("--explain gives no figures for --json", "leave one of them out",
+                Error::Kind::kUsage);
+  }
+  if (arguments.task != "ops" && (arguments.quick || arguments.explain)) {
     throw Error("--quick and --explain are of the task ops, not of " + arguments.task,
                 "leave them out", Error::Kind::kUsage);
   }
@@ -146,8 +150,8 @@ Declaration declare_bench(CLI::App& parent) {
             BenchArguments result = *arguments;
             if (result.task != "ops") {
               require_given(result.config, "CONFIG", "bench");
-              refuse_flags_of_ops(result);
             }
+            check_flags_of_ops(result);
             result.overrides = joined(words, *cfg_options);
             return result;
           }};

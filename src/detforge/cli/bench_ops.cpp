@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "detforge/cli/explain_layers.h"
 #include "detforge/cli/layer_bench.h"
 #include "detforge/cli/recipe_layers.h"
 #include "detforge/core/files.h"
@@ -192,6 +193,10 @@ class OpsBench {
 
 int bench_ops(const BenchArguments& arguments, int threads) {
   const std::vector<RecipeLayers> recipes = collect_layers(arguments);
+  if (arguments.explain) {
+    explain_layers(recipes);
+    return 0;
+  }
   OpsBench bench(threads, arguments.quick);
   bench.print_header();
   for (const RecipeLayers& recipe : recipes) {

@@ -1,0 +1,89 @@
+#include "detforge/cli/explain_layers.h"
+
+#include <algorithm>
+#include <string>
+
+#include <fmt/format.h>
+#include <torch/types.h>
+
+#include "detforge/cli/layer_bench.h"
+#include "detforge/ops/conv2d_function.h"
+#include "detforge/ops/kernel_backend.h"
+
+namespace detforge {
+namespace {
+
+struct Explanation {
+  std::string forward, backward_data, backward_weight, reason;
+};
+
+/// Only its sizes are looked at.
+Tensor without_values(const std::array<std::int64_t, 4>& sizes) {
+  return torch::empty(sizes, at::device(at::kMeta));
+}
+
+Conv2dOptions options_of(const LayerShape& shape) {
+  return {.stride = shape.stride,
+          .padding = shape.padding,
+          .dilation = shape.dilation,
+          .groups = shape.groups};
+}
+
+Explanation explain_conv(const LayerShape& shape) {
+  const cpu::ConvPlan plan = cpu::plan_conv(
+      conv_shape(without_values(shape.input), without_values(shape.weight), options_of(shape)));
+  return {conv_algorithm_name(plan.forward), conv_algorithm_name(plan.backward_data),
+          conv_algorithm_name(plan.backward_weight), plan.reason};
+}
+
+/// Its forward is the input's gradient of the convolution that it is the adjoint of.
+Explanation explain_transposed(const LayerShape& shape) {
+  std::array<std::int64_t, 2> output{};
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    output[axis] = (shape.input[2 + axis] - 1) * shape.stride[axis] - 2 * shape.padding[axis] +
+                   shape.dilation[axis] * (shape.weight[2 + axis] - 1) + 1;
+  }
+  const cpu::ConvPlan plan = cpu::plan_conv(transposed_conv_shape(
+      without_values(shape.input), without_values(shape.weight), options_of(shape), output));
+  return {conv_algorithm_name(plan.backward_data), conv_algorithm_name(plan.forward),
+          conv_algorithm_name(plan.backward_weight), "adjoint of a convolution: " + plan.reason};
+}
+
+Explanation explain(const LayerShape& shape) {
+  switch (shape.kind) {
+    case LayerKind::kConv:
+      return explain_conv(shape);
+    case LayerKind::kConvTranspose:
+      return explain_transposed(shape);
+    case LayerKind::kConvAtChannel:
+      return {"dot", "dot", "dot", "one channel of each image alone: a dot product for each pixel"};
+    case LayerKind::kLinear:
+      break;
+  }
+  return {"aten", "aten", "aten", "linear layers are the BLAS's"};
+}
+
+}  // namespace
+
+void explain_layers(const std::vector<RecipeLayers>& recipes) {
+  if (kernel_backend() == KernelBackend::kAten) {
+    fmt::print("DETFORGE_KERNELS=aten: LibTorch computes everything; without it:\n");
+  }
+  std::vector<LayerShape> explained;
+  for (const RecipeLayers& recipe : recipes) {
+    fmt::print("\n{}: {} image(s) of {}x{}\n{:<42} {:<10} {:<14} {:<17} {}\n", recipe.name,
+               recipe.batch, recipe.size.height, recipe.size.width, "layer", "forward",
+               "backward data", "backward weights", "why");
+    for (const LayerCount& layer : recipe.layers) {
+      if (std::find(explained.begin(), explained.end(), layer.shape) != explained.end()) {
+        continue;
+      }
+      explained.push_back(layer.shape);
+      const Explanation text = explain(layer.shape);
+      fmt::print("{:<42} {:<10} {:<14} {:<17} {}\n", layer_name(layer.shape), text.forward,
+                 text.backward_data, text.backward_weight, text.reason);
+    }
+  }
+}
+
+}  // namespace detforge
