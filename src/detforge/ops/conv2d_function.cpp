@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include <ATen/record_function.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/types.h>
 
@@ -166,6 +167,7 @@ class OwnConvFunction : public torch::autograd::Function<OwnConvFunction> {
       grad_weight = weight_gradient(call, saved[0], gradient);
     }
     if (needs[0] != 0) {
+      RECORD_FUNCTION("detforge::conv backward data", {});
       grad_input = empty_result(call, /*is_output=*/false, gradient.options());
       run_pass(call, !call.transposed, gradient, saved[1], {}, grad_input);
     }
@@ -174,6 +176,7 @@ class OwnConvFunction : public torch::autograd::Function<OwnConvFunction> {
 
  private:
   static Tensor weight_gradient(const Call& call, const Tensor& input, const Tensor& gradient) {
+    RECORD_FUNCTION("detforge::conv backward weights", {});
     const cpu::ConvShape& s = call.shape;
     Tensor result = at::empty({s.out_channels, s.in_channels, s.kernel[0], s.kernel[1]},
                               gradient.options().memory_format(at::MemoryFormat::Contiguous));
@@ -222,6 +225,7 @@ Tensor own_conv2d(const Tensor& input,
                   const Tensor& bias,
                   const Conv2dOptions& options,
                   const Tensor& residual) {
+  RECORD_FUNCTION("detforge::conv2d", {});
   return OwnConvFunction::apply(input, weight, optional(bias), optional(residual),
                                 Call{.shape = conv_shape(input, weight, options),
                                      .activation = options.activation,
@@ -234,6 +238,7 @@ Tensor own_conv_transpose2d(const Tensor& input,
                             const Tensor& bias,
                             const Conv2dOptions& options,
                             std::array<std::int64_t, 2> output_size) {
+  RECORD_FUNCTION("detforge::conv_transpose2d", {});
   return OwnConvFunction::apply(
       input, weight, optional(bias), optional({}),
       Call{.shape = transposed_conv_shape(input, weight, options, output_size),

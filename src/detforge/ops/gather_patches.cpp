@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <ATen/Parallel.h>
+#include <ATen/record_function.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/types.h>
 
@@ -113,6 +114,7 @@ void check_cells(const Tensor& cells, std::int64_t count) {
 }  // namespace
 
 Tensor gather_patches(const Tensor& map, const Tensor& cells) {
+  RECORD_FUNCTION("detforge::gather_patches", {});
   DETFORGE_CHECK(map.dim() == 4 && map.scalar_type() == torch::kFloat && map.is_cpu(),
                  "gather_patches needs an f32 map [N,C,H,W] on the CPU", "convert the map first");
   DETFORGE_CHECK(cells.dim() == 1 && cells.scalar_type() == torch::kLong && cells.is_cpu(),

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include <ATen/record_function.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/types.h>
 
@@ -115,6 +116,7 @@ Tensor group_norm(const Tensor& input,
                   const Tensor& bias,
                   const GroupNormOptions& options,
                   const Tensor& residual) {
+  RECORD_FUNCTION("detforge::group_norm", {});
   check(input, weight, bias, options, residual);
   if (is_channels_last(input) && input.is_cpu() && input.scalar_type() == at::kFloat) {
     const std::vector<Tensor> residuals(residual.defined() ? 1 : 0, residual);

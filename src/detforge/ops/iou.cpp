@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include <ATen/record_function.h>
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
@@ -33,6 +34,7 @@ Tensor box_area(const Tensor& boxes) {
 }
 
 Tensor pairwise_iou(const Tensor& a, const Tensor& b) {
+  RECORD_FUNCTION("detforge::pairwise_iou", {});
   const Tensor a_f32 = plain_boxes(a), b_f32 = plain_boxes(b);
   Tensor result = torch::empty({a.size(0), b.size(0)}, torch::kFloat);
   cpu::pairwise_iou(a_f32.data_ptr<float>(), static_cast<std::size_t>(a.size(0)),
@@ -42,6 +44,7 @@ Tensor pairwise_iou(const Tensor& a, const Tensor& b) {
 }
 
 BestIou best_iou(const Tensor& gt_boxes, const Tensor& boxes) {
+  RECORD_FUNCTION("detforge::best_iou", {});
   const Tensor gt = plain_boxes(gt_boxes), all = plain_boxes(boxes);
   BestIou best{.iou = torch::zeros({all.size(0)}, torch::kFloat),
                .gt_index = torch::zeros({all.size(0)}, torch::kLong),

@@ -4,6 +4,7 @@
 #include <string>
 
 #include <ATen/Parallel.h>
+#include <ATen/record_function.h>
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
@@ -67,6 +68,7 @@ Tensor mask_targets(const std::vector<Segmentation>& masks,
                     const Tensor& boxes,
                     const Tensor& gt_index,
                     std::int64_t resolution) {
+  RECORD_FUNCTION("detforge::mask_targets", {});
   check(masks, boxes, gt_index, resolution);
   const Tensor rows = boxes.detach().to(torch::kCPU).contiguous();
   const Tensor index = gt_index.to(torch::kCPU).contiguous();

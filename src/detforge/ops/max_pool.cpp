@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include <ATen/record_function.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/types.h>
 
@@ -94,6 +95,7 @@ void check(const Tensor& input, const MaxPoolOptions& o) {
 }  // namespace
 
 Tensor max_pool(const Tensor& input, const MaxPoolOptions& options) {
+  RECORD_FUNCTION("detforge::max_pool", {});
   check(input, options);
   if (is_channels_last(input) && options.kernel <= kLargestKernel && input.is_cpu() &&
       input.scalar_type() == at::kFloat) {

@@ -3,6 +3,7 @@
 #include <limits>
 #include <string>
 
+#include <ATen/record_function.h>
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
@@ -61,6 +62,7 @@ Tensor batched_nms(const Tensor& boxes,
                    const Tensor& groups,
                    double iou_threshold,
                    std::int64_t max_keep) {
+  RECORD_FUNCTION("detforge::nms", {});
   check_input(boxes, scores, iou_threshold);
   const Tensor boxes_f32 = boxes.detach().to(torch::kFloat).contiguous();
   const Tensor scores_f32 = scores.detach().to(torch::kFloat).contiguous();

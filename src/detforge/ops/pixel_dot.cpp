@@ -1,5 +1,6 @@
 #include "detforge/ops/pixel_dot.h"
 
+#include <ATen/record_function.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/types.h>
 
@@ -48,6 +49,7 @@ class PixelDotFunction : public torch::autograd::Function<PixelDotFunction> {
 }  // namespace
 
 Tensor pixel_dot(const Tensor& map, const Tensor& vectors) {
+  RECORD_FUNCTION("detforge::pixel_dot", {});
   DETFORGE_CHECK(map.dim() == 4 && vectors.dim() == 2 && vectors.size(0) == map.size(0) &&
                      vectors.size(1) == map.size(1) && map.scalar_type() == torch::kFloat &&
                      vectors.scalar_type() == torch::kFloat,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include <ATen/record_function.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/types.h>
 
@@ -190,6 +191,7 @@ Tensor roi_align_pyramid(const std::vector<RoiAlignLevel>& pyramid,
                          const Tensor& rois,
                          const Tensor& level_of_roi,
                          const RoiAlignOptions& options) {
+  RECORD_FUNCTION("detforge::roi_align", {});
   check_options(options);
   check_features(pyramid);
   DETFORGE_CHECK(

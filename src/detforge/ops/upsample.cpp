@@ -3,6 +3,7 @@
 #include <string>
 
 #include <ATen/Parallel.h>
+#include <ATen/record_function.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/types.h>
 
@@ -156,6 +157,7 @@ bool is_for_own_code(const Tensor& map) {
 }  // namespace
 
 Tensor upsample_twice(const Tensor& coarse) {
+  RECORD_FUNCTION("detforge::upsample_twice", {});
   if (is_for_own_code(coarse)) {
     return UpsampleFunction::apply(coarse);
   }
@@ -163,6 +165,7 @@ Tensor upsample_twice(const Tensor& coarse) {
 }
 
 Tensor upsample_add_(const Tensor& fine, const Tensor& coarse) {
+  RECORD_FUNCTION("detforge::upsample_add", {});
   check(coarse, fine);
   DETFORGE_CHECK(fine.size(1) == coarse.size(1),
                  "maps of " + std::to_string(fine.size(1)) + " and " +
@@ -176,6 +179,7 @@ Tensor upsample_add_(const Tensor& fine, const Tensor& coarse) {
 }
 
 Tensor upsample_concat(const Tensor& coarse, const Tensor& fine) {
+  RECORD_FUNCTION("detforge::upsample_concat", {});
   check(coarse, fine);
   if (is_for_own_code(fine)) {
     return UpsampleConcatFunction::apply(coarse.contiguous(kLast), fine);
