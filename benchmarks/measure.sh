@@ -22,9 +22,9 @@ config_of() {
 # Objects per made-up image. 128 with masks: all are sampled as foreground, so 128 masks are trained, as real data does.
 objects_of() { if [ "$1" = mask ]; then echo 128; else echo 8; fi; }
 
-# What makes a recipe's network the peer's. Weights are random: inputs of another scale would give other numbers of proposals.
+# What makes a recipe's network and its number of proposals the peer's.
 overrides_of() {
-  [ "$1" = yolo ] || echo MODEL.RESNETS.STRIDE_IN_1X1 false MODEL.PIXEL_STD '[57.375,57.12,58.395]' MODEL.RPN.PRE_NMS_TOPK_TEST 2000
+  [ "$1" = yolo ] || echo MODEL.RESNETS.STRIDE_IN_1X1 false MODEL.RPN.PRE_NMS_TOPK_TEST 2000
 }
 
 # Adds one line of figures to a file: bench_ours MODEL TASK SIZE BATCH ITERS THREADS FILE

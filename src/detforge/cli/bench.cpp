@@ -148,7 +148,7 @@ class TrainingBench {
         optimizer_(*detector_, sgd_options(config.solver)),
         samples_(made_up_samples(
             arguments.size, arguments.batch, arguments.objects, class_count(config))),
-        collating_(collate_options(config)) {
+        collating_(made_up_collate_options(collate_options(config))) {
     detector_->train();
   }
 
@@ -213,7 +213,7 @@ int bench_eval(BenchArguments arguments, int threads) {
   const torch::NoGradGuard no_grad;
   const Batch batch = collate(
       made_up_samples(arguments.size, arguments.batch, arguments.objects, class_count(config)),
-      collate_options(config));
+      made_up_collate_options(collate_options(config)));
   std::vector<double> total;
   double flop = 0;
   std::int64_t detections = 0;

@@ -1,6 +1,7 @@
 #include "detforge/cli/made_up_batch.h"
 
 #include <algorithm>
+#include <array>
 
 #include "detforge/core/rng.h"
 
@@ -66,6 +67,14 @@ std::vector<Sample> made_up_samples(HeightWidth size,
     }
   }
   return samples;
+}
+
+CollateOptions made_up_collate_options(CollateOptions recipe) {
+  constexpr std::array kColourStd = {57.375, 57.12, 58.395};  // of ImageNet: B, G, R
+  for (std::size_t i = 0; i < kColourStd.size(); ++i) {
+    recipe.pixel_std[i] = recipe.pixel_std[i] == 1 ? kColourStd[i] : recipe.pixel_std[i];
+  }
+  return recipe;
 }
 
 }  // namespace detforge

@@ -17,4 +17,10 @@ std::vector<Sample> made_up_samples(HeightWidth size,
                                     std::int64_t objects,
                                     std::int64_t num_classes);
 
+/// How benchmarks collate them: as `recipe` says, but with inputs of about unit scale also where
+/// the recipe leaves colours as they are (PIXEL_STD 1), for which random weights are not made:
+/// their RPN would find a few large boxes, and the heads would work on fewer ROIs than in a real
+/// step.
+CollateOptions made_up_collate_options(CollateOptions recipe);
+
 }  // namespace detforge

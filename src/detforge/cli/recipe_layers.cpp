@@ -89,7 +89,7 @@ std::vector<LayerCount> run_once(const Config& config,
   detector->train();
   const Batch batch =
       collate(made_up_samples(recipe.size, recipe.batch, objects, class_count(config)),
-              collate_options(config));
+              made_up_collate_options(collate_options(config)));
   const WorkMeter meter;
   detector->losses(batch.images, batch.targets);
   std::vector<LayerCount> layers = meter.layers();
