@@ -195,6 +195,14 @@ Tensor linear(const Tensor& input,
   DETFORGE_CHECK(input.dim() == 2 && weight.dim() == 2 && input.size(1) == weight.size(1),
                  "linear needs input [N,In] and weight [Out,In] of the same In",
                  "flatten the features, and check that the layer was made for them");
+  const Tensor pixels = input.unsqueeze(2).unsqueeze(3);  // a 1x1 convolution of single pixels
+  const Tensor kernels = weight.unsqueeze(2).unsqueeze(3);
+  if (input.size(0) > 0 && use_own_kernels(input, conv_shape(pixels, kernels, {}))) {
+    const Tensor output =
+        own_conv2d(pixels, kernels, bias, {.activation = activation}, {}).flatten(1);
+    meter(LayerKind::kLinear, output, weight.size(1), input, weight);
+    return output;
+  }
   Tensor output = at::linear(input, weight, bias);
   meter(LayerKind::kLinear, output, weight.size(1), input, weight);
   return activate_(std::move(output), activation, 0.0);

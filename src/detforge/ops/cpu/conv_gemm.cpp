@@ -104,11 +104,10 @@ class RowBlock {
   void find_offsets(std::int64_t first, std::int64_t count) const {
     const OutputPlaces& o = conv_.output;
     const PixelRows::Grid& grid = pixels_.grid();
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t pixel = first + i, line = pixel / grid.width;
-      const std::int64_t x = o.first_x + pixel % grid.width * o.step_x;
-      const std::int64_t y = o.first_y + line % grid.height * o.step_y;
-      offsets_[i] = ((line / grid.height * o.height + y) * o.width + x) * o.channels;
+    PixelWalk walk(grid.height, grid.width, first);
+    for (std::int64_t i = 0; i < count; ++i, walk.next()) {
+      const std::int64_t row = walk.image * o.height + o.first_y + walk.y * o.step_y;
+      offsets_[i] = (row * o.width + o.first_x + walk.x * o.step_x) * o.channels;
     }
   }
 

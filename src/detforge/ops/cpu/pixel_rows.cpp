@@ -35,11 +35,9 @@ void PixelRows::visit(std::int64_t first_row,
                       std::int64_t columns,
                       Copy copy) const {
   const std::int64_t channels = shape_.channels, end_column = first_column + columns;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const std::int64_t pixel = first_row + r;
-    const std::int64_t x = pixel % grid_.width * grid_.step_x;
-    const std::int64_t y = pixel / grid_.width % grid_.height * grid_.step_y;
-    const std::int64_t image = pixel / grid_.width / grid_.height;
+  PixelWalk walk(grid_.height, grid_.width, first_row);
+  for (std::int64_t r = 0; r < rows; ++r, walk.next()) {
+    const std::int64_t x = walk.x * grid_.step_x, y = walk.y * grid_.step_y, image = walk.image;
     for (const Run& run : runs_) {
       const std::int64_t begin = std::max(first_column, run.first_column);
       const std::int64_t end = std::min(end_column, run.first_column + run.taps * channels);

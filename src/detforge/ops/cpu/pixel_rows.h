@@ -14,6 +14,30 @@ struct ConvTap {
   std::int64_t dy = 0, dx = 0, weight_offset = 0;
 };
 
+/// The pixels of a batch one after the other, without a division for each.
+struct PixelWalk {
+  PixelWalk(std::int64_t map_height, std::int64_t map_width, std::int64_t first)
+      : image(first / map_width / map_height),
+        y(first / map_width % map_height),
+        x(first % map_width),
+        height(map_height),
+        width(map_width) {}
+  void next() {
+    if (++x == width) {
+      x = 0;
+      if (++y == height) {
+        y = 0;
+        ++image;
+      }
+    }
+  }
+
+  std::int64_t image, y, x;
+
+ private:
+  std::int64_t height, width;
+};
+
 /// A convolution's input as a matrix: one row for each output pixel, one column for each tap and
 /// input channel (tap by tap). Rows are made a block at a time; the whole is never stored.
 class PixelRows {
