@@ -6,12 +6,18 @@
 namespace detforge::cpu {
 namespace {
 
-constexpr std::int64_t kBlockRows = 112;  // pixels of one block; a multiple of 14
-constexpr std::int64_t kDepth = 256;      // columns at a time: a panel of weights fits in L1
-constexpr std::int64_t kPad = 16;         // floats that keep strides from being powers of two
+constexpr std::int64_t kDepth = 256;  // columns at a time: a panel of weights fits in L1
+constexpr std::int64_t kPad = 16;     // floats that keep strides from being powers of two
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
+}
+
+/// Pixels of one block, multiples of 14: few, so that they stay in the L1 cache while the weights
+/// pass by; more, where the weights do not fit into the L2 cache and have to be fetched each time.
+std::int64_t block_rows(std::int64_t weights) {
+  constexpr std::int64_t kMebi = 1 << 18;  // floats
+  return weights <= kMebi ? 28 : weights <= 4 * kMebi ? 56 : 112;
 }
 
 /// Rows of `stride` floats would fall into few sets of the L1 cache.
@@ -144,7 +150,8 @@ void gemm_convolution(const ConvKernels& kernels,
     return;
   }
   const float* weights = pack_weights(kernels, conv, workspace);
-  const std::int64_t whole = ceil_div(ceil_div(rows, kBlockRows), threads) * threads;
+  const std::int64_t size = block_rows(pixels.columns() * conv.output.channels);
+  const std::int64_t whole = ceil_div(ceil_div(rows, size), threads) * threads;
   const std::int64_t blocks = std::min(whole, ceil_div(rows, kernels.tile_rows));
   const RowBlock layout(kernels, conv, pixels, ceil_div(rows, blocks));
   // Too few pixels for all threads: they share out the panels of a block.
