@@ -7,6 +7,7 @@
 #include <torch/types.h>
 
 #include "detforge/cli/layer_bench.h"
+#include "detforge/core/error.h"
 #include "detforge/ops/conv2d_function.h"
 #include "detforge/ops/kernel_backend.h"
 
@@ -52,15 +53,14 @@ Explanation explain_transposed(const LayerShape& shape) {
 Explanation explain(const LayerShape& shape) {
   switch (shape.kind) {
     case LayerKind::kConv:
+    case LayerKind::kLinear:  // a 1x1 convolution of single pixels
       return explain_conv(shape);
     case LayerKind::kConvTranspose:
       return explain_transposed(shape);
     case LayerKind::kConvAtChannel:
       return {"dot", "dot", "dot", "one channel of each image alone: a dot product for each pixel"};
-    case LayerKind::kLinear:
-      break;
   }
-  return {"aten", "aten", "aten", "linear layers are the BLAS's"};
+  throw Error("unknown kind of layer", "report this");
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace detforge {
 
 enum class Pass { kForward, kBackwardData, kBackwardWeight };
-constexpr std::array kPasses = {Pass::kForward, Pass::kBackwardData, Pass::kBackwardWeight};
+inline constexpr std::array kPasses = {Pass::kForward, Pass::kBackwardData, Pass::kBackwardWeight};
 
 /// "forward", "backward data", "backward weights".
 const char* pass_name(Pass pass);

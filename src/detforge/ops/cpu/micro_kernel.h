@@ -16,7 +16,8 @@ enum class TileLayout {
 
 /// C[kRows][kTileColumns] (+)= A[kRows][depth] B[depth][kTileColumns]
 ///   b contiguous; c with `c_stride` floats from row to row; accumulate: add to what C holds.
-/// Sums run over k in order, one rounding per step: the same bits for any tiling of rows.
+/// Each call sums over k in order from zero and then adds to C: sums over many calls are sums of
+/// blocks, whose rounding errors stay small. The same bits for any tiling of rows.
 template <int kRows, TileLayout kLayout>
 __attribute__((noinline)) void multiply_tile(std::int64_t depth,
                                              const float* a,
@@ -29,8 +30,7 @@ __attribute__((noinline)) void multiply_tile(std::int64_t depth,
   Register left[kRows], right[kRows];
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
-    left[i] = accumulate ? Vector::load(c + i * c_stride) : Vector::zero();
-    right[i] = accumulate ? Vector::load(c + i * c_stride + Vector::kLanes) : Vector::zero();
+    left[i] = right[i] = Vector::zero();
   }
   // Byte distances: address = base + {1, 2, 4} * distance costs no instruction. Rows 0 to 6 hang on
   // the first base, rows 7 to 13 on the second.
@@ -59,8 +59,13 @@ __attribute__((noinline)) void multiply_tile(std::int64_t depth,
   }
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
-    Vector::store(c + i * c_stride, left[i]);
-    Vector::store(c + i * c_stride + Vector::kLanes, right[i]);
+    float* row = c + i * c_stride;
+    if (accumulate) {
+      left[i] = Vector::add(left[i], Vector::load(row));
+      right[i] = Vector::add(right[i], Vector::load(row + Vector::kLanes));
+    }
+    Vector::store(row, left[i]);
+    Vector::store(row + Vector::kLanes, right[i]);
   }
 }
 
