@@ -194,7 +194,7 @@ TEST(FasterRcnnSlow, OverfitsFourImages) {
   FasterRcnn model(small_options(), 2);
   Scene scene = make_scene(4);
   // One step's loss depends on its sample (0.13 to 0.21 at the end), so the last ones are averaged.
-  constexpr int kSteps = 200;
+  constexpr int kSteps = 240;
   constexpr int kAveraged = 20;
   double loss = 0;
   for (int step = 0; step < kSteps; ++step) {
@@ -210,7 +210,7 @@ TEST(FasterRcnnSlow, OverfitsFourImages) {
       parameter.sub_(parameter.grad() * 0.02);
     }
   }
-  EXPECT_LT(loss, 0.2);  // 0.3 after 120 steps
+  EXPECT_LT(loss, 0.2);  // 0.3 after 120 steps, 0.2 after 200
   const torch::NoGradGuard no_grad;
   model.eval();
   const auto found = model.predict(scene.images);
