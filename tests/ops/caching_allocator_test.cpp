@@ -72,10 +72,17 @@ TEST(CachingAllocator, AConvolutionAndItsGradientsAreThoseOfTheSystemsAllocator)
     at::conv2d(x, w, {}, 1, 1).relu().square().sum().backward();
     return std::vector<Tensor>{x.grad(), w.grad()};
   };
-  c10::SetCPUAllocator(c10::GetDefaultCPUAllocator(), 1);
-  const auto expected = gradients();
   install_caching_allocator();
+  c10::Allocator* const caching = c10::GetCPUAllocator();
+  const std::int64_t before = tensor_memory().fetched;
   const auto actual = gradients();
+  EXPECT_GT(tensor_memory().live, 0);
+  c10::SetCPUAllocator(c10::GetDefaultCPUAllocator(), 1);
+  const std::int64_t fetched = tensor_memory().fetched;
+  const auto expected = gradients();
+  EXPECT_EQ(tensor_memory().fetched, fetched);  // the heap has no part in these
+  EXPECT_GE(fetched, before);
+  c10::SetCPUAllocator(caching, 1);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     EXPECT_TRUE(at::equal(actual[i], expected[i]));
   }

@@ -130,6 +130,65 @@ TEST(Conv2d, RefusesWrongChannels) {
                Error);
 }
 
+TEST(Conv2d, RefusesWhatNoConvolutionIs) {
+  const Tensor map = torch::zeros({1, 16, 2, 2}), weight = torch::zeros({16, 16, 3, 3});
+  EXPECT_THROW(conv2d(map, weight, Tensor(), Conv2dOptions{}), Error);  // the kernel does not fit
+  EXPECT_THROW(conv2d(map, weight, Tensor(), Conv2dOptions{.stride = {2, 2}}), Error);
+  EXPECT_THROW(conv2d(map, weight, Tensor(), Conv2dOptions{.stride = {0, 1}, .padding = {1, 1}}),
+               Error);
+  EXPECT_THROW(conv2d(map, weight, torch::zeros({1}), Conv2dOptions{.padding = {1, 1}}), Error);
+  EXPECT_THROW(
+      conv2d(map, weight, {},
+             {.padding = {1, 1}, .activation = Activation::kLeakyRelu, .leaky_slope = -0.5}),
+      Error);
+  EXPECT_THROW(linear(torch::zeros({2, 3}), torch::zeros({4, 3}), torch::zeros({1})), Error);
+  EXPECT_THROW(conv_transpose2d(map, weight, torch::zeros({2}), Conv2dOptions{.stride = {2, 2}}),
+               Error);
+}
+
+/// Through autograd, operands as callers may have them, a shape for each algorithm.
+TEST(Conv2d, AnyLayoutOfOperandsGivesTheSameGradients) {
+  torch::manual_seed(11);
+  for (const std::int64_t side : {1, 3}) {
+    const Conv2dOptions options{.padding = {side / 2, side / 2}, .activation = Activation::kRelu};
+    const Tensor input = leaf({2, 32, 19, 23}), bias = leaf({32});
+    const Tensor weight = leaf({32, 32, side, side});
+    const Tensor gradient = torch::randn({1, 32, 1, 23});
+    const auto gradients = [&](const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& r) {
+      const Tensor y = conv2d(x, w, b, options, r);
+      // The output is used twice, and its gradient is expanded.
+      return torch::autograd::grad({y + y.detach() * y}, {input, weight, bias},
+                                   {gradient.expand(y.sizes())});
+    };
+    const Tensor sum = at::conv2d(input, weight, bias, 1, side / 2) + input;
+    const Tensor y = sum.relu();
+    const auto expected =
+        torch::autograd::grad({y + y.detach() * y}, {input, weight, bias},
+                              {gradient.expand(y.sizes())}, /*retain_graph=*/true);
+    const Tensor strided = torch::stack({bias, bias}, 1).select(1, 0);
+    for (const Tensor& x : {Tensor(input), input.contiguous(at::MemoryFormat::ChannelsLast),
+                            input.transpose(2, 3).contiguous().transpose(2, 3)}) {
+      const auto actual = gradients(x, weight.transpose(0, 1).contiguous().transpose(0, 1), strided,
+                                    x);  // residual and input are one
+      for (std::size_t i = 0; i < actual.size(); ++i) {
+        // sums of 874 and 288 products of size 1 to 10
+        EXPECT_TRUE(expect_close(actual[i], expected[i], {.rtol = 1e-4, .atol = 1e-2})) << i;
+      }
+    }
+  }
+}
+
+TEST(Conv2d, TrainsOnlyWhatAsksForIt) {
+  torch::manual_seed(12);
+  const Tensor input = torch::randn({1, 16, 8, 8}), weight = torch::randn({16, 16, 3, 3});
+  const Tensor bias = leaf({16}), residual = leaf({1, 16, 8, 8});
+  const Conv2dOptions options{.padding = {1, 1}};
+  const Tensor y = conv2d(input, weight, bias, options, residual);
+  const auto grads = torch::autograd::grad({y.sum()}, {bias, residual});
+  EXPECT_TRUE(expect_close(grads[0], torch::full({16}, 64.0F), {}));
+  EXPECT_TRUE(expect_close(grads[1], torch::ones({1, 16, 8, 8}), {}));
+}
+
 TEST(ConvTranspose2d, UpsamplesByHand) {
   // One pixel of value 3 through a 2x2 kernel at stride 2 becomes the kernel times 3, plus bias 1.
   const Tensor weight = torch::tensor({1.0F, 2.0F, 3.0F, 4.0F}).view({1, 1, 2, 2});

@@ -73,8 +73,11 @@ void run_guarded(const cpu::ConvKernels& k,
       output.data(), workspace);
   cpu::activation_backward(k, Activation::kRelu, 0, outputs / s.out_channels, s.out_channels,
                            output.data(), residual.data(), output.data(), bias.data(), workspace);
-  cpu::conv_backward_data(k, s, algorithm, output.data(), weight.data(), {}, input.data(),
-                          workspace);
+  const GuardedArray input_bias(s.in_channels, guard);  // as a transposed convolution has one
+  cpu::conv_backward_data(
+      k, s, algorithm, output.data(), weight.data(),
+      {.bias = input_bias.data(), .activation = Activation::kLeakyRelu, .leaky_slope = 0.1F},
+      input.data(), workspace);
   cpu::conv_backward_weight(k, s, algorithm, input.data(), output.data(), weight.data(), workspace);
 }
 
@@ -103,7 +106,8 @@ TEST(ConvKernelsGuarded, TouchNothingOutsideTheirArrays) {
           run_guarded(*build, s, ConvAlgorithm::kGemm, guard);
         }
       }
-      for (const ConvShape& s : {shape(16, 48, 7, 9, 3, 1), shape(32, 16, 1, 2, 3, 1)}) {
+      for (const ConvShape& s :
+           {shape(16, 48, 7, 9, 3, 1), shape(32, 16, 1, 2, 3, 1), shape(16, 16, 131, 127, 3, 1)}) {
         if (build != nullptr) {
           run_guarded(*build, s, ConvAlgorithm::kWinograd, guard);
         }

@@ -276,12 +276,14 @@ TEST(ConvKernels, EpilogueKeepsNaN) {
     o.input.fill_(NAN);
     for (const Activation activation :
          {Activation::kNone, Activation::kRelu, Activation::kLeakyRelu}) {
-      Tensor output = at::zeros_like(o.grad_output);
-      NanScratch scratch;
-      cpu::conv_forward(*cpu::conv_kernels(), s, algorithm, o.input.data_ptr<float>(),
-                        o.weight.data_ptr<float>(), {.activation = activation},
-                        output.data_ptr<float>(), scratch.workspace());
-      EXPECT_TRUE(output.isnan().all().item<bool>());
+      for (const ConvKernels* build : builds()) {
+        Tensor output = at::zeros_like(o.grad_output);
+        NanScratch scratch;
+        cpu::conv_forward(*build, s, algorithm, o.input.data_ptr<float>(),
+                          o.weight.data_ptr<float>(), {.activation = activation},
+                          output.data_ptr<float>(), scratch.workspace());
+        EXPECT_TRUE(output.isnan().all().item<bool>());
+      }
     }
   }
 }
@@ -293,7 +295,9 @@ TEST(ConvKernelsProperty, AnyNumberOfThreadsGivesTheSameBits) {
        {std::pair{square(2, 48, 64, 37, 29, 3, 2), ConvAlgorithm::kGemm},
         std::pair{square(1, 300, 64, 5, 4, 1, 1), ConvAlgorithm::kGemm},
         std::pair{square(2, 32, 48, 61, 70, 3, 1), ConvAlgorithm::kWinograd},
-        std::pair{square(1, 16, 64, 9, 9, 3, 1), ConvAlgorithm::kWinograd}}) {
+        std::pair{square(1, 16, 64, 9, 9, 3, 1), ConvAlgorithm::kWinograd},
+        // so many tiles that every thread has blocks of its own
+        std::pair{square(1, 16, 16, 217, 211, 3, 1), ConvAlgorithm::kWinograd}}) {
     const Operands operands = random_operands(shape);
     for (const ConvKernels* build : builds()) {
       at::set_num_threads(1);
@@ -331,7 +335,22 @@ TEST(ConvKernels, ActivationBackwardMasksAndSumsTheBias) {
   }
 }
 
+TEST(ConvKernels, AnInfiniteGradientAtADeadReluIsZero) {
+  const Tensor output = torch::tensor({0.0F, 1.0F}), gradient = torch::tensor({INFINITY, 2.0F});
+  for (const ConvKernels* build : builds()) {
+    Tensor result = at::full_like(gradient, NAN);
+    NanScratch scratch;
+    cpu::activation_backward(*build, Activation::kRelu, 0, 1, 2, output.data_ptr<float>(),
+                             gradient.data_ptr<float>(), result.data_ptr<float>(), nullptr,
+                             scratch.workspace());
+    EXPECT_TRUE(result.equal(torch::tensor({0.0F, 2.0F}))) << build->name;
+  }
+}
+
 TEST(ConvPlan, ChoosesByShapeAlone) {
+  if (cpu::conv_kernels() == nullptr) {
+    GTEST_SKIP() << "the processor has no AVX2 and FMA";
+  }
   EXPECT_EQ(cpu::plan_conv(square(1, 256, 256, 200, 336, 3, 1)).forward, ConvAlgorithm::kWinograd);
   EXPECT_EQ(cpu::plan_conv(square(1, 256, 256, 200, 336, 1, 1)).forward, ConvAlgorithm::kGemm);
   EXPECT_EQ(cpu::plan_conv(square(1, 256, 256, 200, 336, 3, 2)).forward, ConvAlgorithm::kGemm);

@@ -110,7 +110,7 @@ struct BenchArguments {
   std::string config;  ///< ops: also a folder of recipes; may be empty for ops
   std::vector<std::string> overrides;
   HeightWidth size = {0, 0};  ///< 0: usual_image_size() of the recipe
-  std::int64_t batch = 0;     ///< 0: 1; ops: usual_batch_size() of the recipe
+  std::int64_t batch = 0;     ///< 0: 1; ops: IMS_PER_BATCH of the recipe, or what fills 800x1344 pixels
   std::int64_t objects = 8;   ///< per made-up image
   std::int64_t iters = 10;
   int threads = 0;

@@ -10,6 +10,7 @@
 #include "detforge/core/allocator.h"
 #include "detforge/core/caching_allocator.h"
 #include "detforge/core/error.h"
+#include "detforge/ops/kernel_backend.h"
 
 namespace {
 
@@ -70,6 +71,7 @@ int main(int argc, char** argv) {
       return 0;
     }
     set_up_memory(*command);
+    kernel_backend();  // a wrong DETFORGE_KERNELS is told now, not after loading the data
     return run(*command);
   });
 }

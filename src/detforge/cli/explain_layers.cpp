@@ -31,10 +31,11 @@ Conv2dOptions options_of(const LayerShape& shape) {
 }
 
 Explanation explain_conv(const LayerShape& shape) {
-  const cpu::ConvPlan plan = cpu::plan_conv(
-      conv_shape(without_values(shape.input), without_values(shape.weight), options_of(shape)));
+  const cpu::ConvShape conv =
+      conv_shape(without_values(shape.input), without_values(shape.weight), options_of(shape));
+  const cpu::ConvPlan plan = cpu::plan_conv(conv);
   return {conv_algorithm_name(plan.forward), conv_algorithm_name(plan.backward_data),
-          conv_algorithm_name(plan.backward_weight), plan.reason};
+          conv_algorithm_name(plan.backward_weight), cpu::explain_plan(conv)};
 }
 
 /// Its forward is the input's gradient of the convolution that it is the adjoint of.
@@ -44,10 +45,12 @@ Explanation explain_transposed(const LayerShape& shape) {
     output[axis] = (shape.input[2 + axis] - 1) * shape.stride[axis] - 2 * shape.padding[axis] +
                    shape.dilation[axis] * (shape.weight[2 + axis] - 1) + 1;
   }
-  const cpu::ConvPlan plan = cpu::plan_conv(transposed_conv_shape(
-      without_values(shape.input), without_values(shape.weight), options_of(shape), output));
+  const cpu::ConvShape conv = transposed_conv_shape(
+      without_values(shape.input), without_values(shape.weight), options_of(shape), output);
+  const cpu::ConvPlan plan = cpu::plan_conv(conv);
   return {conv_algorithm_name(plan.backward_data), conv_algorithm_name(plan.forward),
-          conv_algorithm_name(plan.backward_weight), "adjoint of a convolution: " + plan.reason};
+          conv_algorithm_name(plan.backward_weight),
+          "adjoint of a convolution: " + cpu::explain_plan(conv)};
 }
 
 Explanation explain(const LayerShape& shape) {

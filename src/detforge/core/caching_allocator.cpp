@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <limits>
 #include <string>
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
@@ -11,6 +14,7 @@
 
 #include "detforge/core/allocator.h"
 #include "detforge/core/error.h"
+#include "detforge/core/libtorch_version.h"
 
 namespace detforge {
 namespace {
@@ -24,19 +28,33 @@ std::atomic<BlockHeap*>& installed_heap() {
   return heap;
 }
 
+/// What this process's container may use (cgroups, version 2 or 1); the largest number without one.
+std::size_t container_memory() {
+  std::size_t least = std::numeric_limits<std::size_t>::max();
+  for (const char* path :
+       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    std::ifstream file(path);
+    std::size_t bytes = 0;
+    if (file >> bytes && bytes > 0) {  // "max" is no number: no limit
+      least = std::min(least, bytes);
+    }
+  }
+  return least;
+}
+
 /// Address space for four times the machine's memory, so that holes never matter; half of what
-/// `ulimit -v` allows, if it allows less. Memory and swap for live blocks: malloc refuses what is
-/// more, too, and the kernel would end processes.
+/// `ulimit -v` allows, if it allows less. Memory and swap, or what the container grants, for live
+/// blocks: malloc refuses what is more, too, and the kernel would end processes.
 BlockHeapOptions heap_options() {
   struct sysinfo machine {};
   ::sysinfo(&machine);
   const std::size_t memory = machine.totalram * machine.mem_unit;
   const std::size_t swap = machine.totalswap * machine.mem_unit;
+  const std::size_t granted = std::min(memory + swap, container_memory());
   rlimit addresses{};
   ::getrlimit(RLIMIT_AS, &addresses);
   const std::size_t allowed = addresses.rlim_cur / 2;  // RLIM_INFINITY is the largest number
-  return {.reserved_bytes = std::min(4 * (memory + swap), allowed),
-          .most_live_bytes = memory + swap};
+  return {.reserved_bytes = std::min(4 * (memory + swap), allowed), .most_live_bytes = granted};
 }
 
 void* allocate_small(std::size_t bytes) {
@@ -56,7 +74,7 @@ void free_block(void* block) {
 /// found by address.
 class CachingAllocator final : public c10::Allocator {
  public:
-  c10::DataPtr allocate(std::size_t bytes) const override {
+  c10::DataPtr allocate(std::size_t bytes) DETFORGE_ALLOCATE_CONST override {
     void* block = nullptr;  // of empty tensors, as LibTorch's own allocator gives
     if (bytes >= kSmallestCachedBlock) {
       block = installed_heap().load(std::memory_order_acquire)->allocate(bytes);
@@ -67,16 +85,21 @@ class CachingAllocator final : public c10::Allocator {
   }
 
   c10::DeleterFnPtr raw_deleter() const override { return &free_block; }
+
+  /// Newer LibTorch asks for it; 1.13 does not know it.
+  void copy_data(void* to, const void* from, std::size_t bytes) const {
+    std::memcpy(to, from, bytes);
+  }
 };
 
 }  // namespace
 
 void install_caching_allocator() {
-  static CachingAllocator allocator;
   static const bool done = [] {
+    auto* const allocator = new CachingAllocator;  // LibTorch keeps the pointer for ever
     installed_heap().store(new BlockHeap(heap_options()), std::memory_order_release);
     constexpr std::uint8_t kPriority = 1;  // above LibTorch's own
-    c10::SetCPUAllocator(&allocator, kPriority);
+    c10::SetCPUAllocator(allocator, kPriority);
     return true;
   }();
   static_cast<void>(done);

@@ -34,8 +34,7 @@ class Matcher {
   /// iou [G,N] f32, G ground truths, N boxes. G = 0: every box gets labels.front().
   Matches match(const Tensor& iou) const;
 
-  /// The same from gt_boxes [G,4] and boxes [N,4] xyxy, without the IoU matrix: neither time nor
-  /// memory is spent on it, whatever G.
+  /// The same from gt_boxes [G,4] and boxes [N,4] xyxy, without storing the IoU matrix (best_iou).
   Matches match_boxes(const Tensor& gt_boxes, const Tensor& boxes) const;
 
  private:

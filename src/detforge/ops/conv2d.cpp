@@ -25,6 +25,31 @@ void check_conv(const Tensor& input, const Tensor& weight, std::int64_t weight_i
                  "check that the layers before this one are those that the weights were made for");
 }
 
+void check_arguments(const Conv2dOptions& o, const Tensor& bias, std::int64_t outputs) {
+  const auto at_least = [](const std::array<std::int64_t, 2>& values, std::int64_t bound) {
+    return values[0] >= bound && values[1] >= bound;
+  };
+  DETFORGE_CHECK(at_least(o.stride, 1) && at_least(o.dilation, 1) && at_least(o.padding, 0) &&
+                     o.groups > 0 && o.leaky_slope >= 0,
+                 "a convolution's stride, dilation or groups is below 1, or its padding or leaky "
+                 "slope is negative",
+                 "correct the layer's options");
+  DETFORGE_CHECK(
+      !bias.defined() || (bias.dim() == 1 && bias.size(0) == outputs),
+      "a bias does not have one value for each of the " + std::to_string(outputs) + " outputs",
+      "check that it belongs to this layer");
+}
+
+void check_window(const cpu::ConvShape& s) {
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    DETFORGE_CHECK(s.input[axis] + 2 * s.padding[axis] > s.dilation[axis] * (s.kernel[axis] - 1),
+                   "a kernel of " + std::to_string(s.kernel[axis]) + " does not fit on a map of " +
+                       std::to_string(s.input[axis]) + " pixels with a padding of " +
+                       std::to_string(s.padding[axis]),
+                   "the image is too small for this network: enlarge or pad it");
+  }
+}
+
 /// A result without elements through which every argument still gets its (zero) gradient: oneDNN's
 /// convolutions of LibTorch 1.13 do not define N = 0.
 Tensor empty_result(at::IntArrayRef shape,
@@ -123,14 +148,16 @@ Tensor conv2d(const Tensor& input,
               const Conv2dOptions& options,
               const Tensor& residual) {
   check_conv(input, weight, weight.dim() == 4 ? weight.size(1) * options.groups : 0);
+  check_arguments(options, bias, weight.size(0));
   const cpu::ConvShape shape = conv_shape(input, weight, options);
   const std::array<std::int64_t, 4> output_sizes{shape.images, shape.out_channels, shape.output(0),
                                                  shape.output(1)};
+  check_window(shape);
   DETFORGE_CHECK(!residual.defined() || residual.sizes() == at::IntArrayRef(output_sizes),
                  "the residual and the convolution's output differ in shape",
                  "the shortcut must have the stride and channels of the block");
   Tensor output;
-  if (input.size(0) == 0) {
+  if (input.size(0) == 0 || weight.size(0) == 0) {
     output = finish(empty_result(output_sizes, input, weight, bias), options, residual);
   } else if (use_own_kernels(input, shape)) {
     output = own_conv2d(input, weight, bias, options, residual);
@@ -148,9 +175,13 @@ Tensor conv_transpose2d(const Tensor& input,
                         const Tensor& bias,
                         const Conv2dOptions& options) {
   check_conv(input, weight, weight.dim() == 4 ? weight.size(0) : 0);
+  check_arguments(options, bias, weight.size(1) * options.groups);
   const std::array<std::int64_t, 2> output_size{
       transposed_size(input.size(2), weight.size(2), options, 0),
       transposed_size(input.size(3), weight.size(3), options, 1)};
+  DETFORGE_CHECK(output_size[0] > 0 && output_size[1] > 0,
+                 "a transposed convolution's padding leaves nothing of its output",
+                 "correct the layer's options");
   Tensor output;
   if (input.size(0) == 0) {
     output =
@@ -195,17 +226,19 @@ Tensor linear(const Tensor& input,
   DETFORGE_CHECK(input.dim() == 2 && weight.dim() == 2 && input.size(1) == weight.size(1),
                  "linear needs input [N,In] and weight [Out,In] of the same In",
                  "flatten the features, and check that the layer was made for them");
+  check_arguments({}, bias, weight.size(0));
   const Tensor pixels = input.unsqueeze(2).unsqueeze(3);  // a 1x1 convolution of single pixels
   const Tensor kernels = weight.unsqueeze(2).unsqueeze(3);
-  if (input.size(0) > 0 && use_own_kernels(input, conv_shape(pixels, kernels, {}))) {
-    const Tensor output =
-        own_conv2d(pixels, kernels, bias, {.activation = activation}, {}).flatten(1);
+  const Conv2dOptions options{.activation = activation};
+  if (input.size(0) > 0 && weight.size(0) > 0 &&
+      use_own_kernels(input, conv_shape(pixels, kernels, options))) {
+    const Tensor output = own_conv2d(pixels, kernels, bias, options, {}).flatten(1);
     meter(LayerKind::kLinear, output, weight.size(1), input, weight);
     return output;
   }
   Tensor output = at::linear(input, weight, bias);
   meter(LayerKind::kLinear, output, weight.size(1), input, weight);
-  return activate_(std::move(output), activation, 0.0);
+  return finish(std::move(output), options);
 }
 
 }  // namespace detforge

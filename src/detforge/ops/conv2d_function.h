@@ -5,8 +5,8 @@
 
 /// The convolutions of ops/conv2d by DetForge's own kernels, as fused autograd functions. Outputs
 /// and gradients of maps are channels_last; inputs of other layouts are copied. Kept for backward
-/// are the input, the weight and, if there is an activation, the output: nothing that is not kept
-/// anyway.
+/// are the input (the copy, if it was copied), the weight and, if there is an activation, the
+/// output. There is no second derivative.
 namespace detforge {
 
 /// True if the own kernels compute this: f32 on the CPU, and a plan other than kAten.

@@ -120,7 +120,8 @@ Tensor group_norm(const Tensor& input,
   check(input, weight, bias, options, residual);
   if (is_channels_last(input) && input.is_cpu() && input.scalar_type() == at::kFloat) {
     const std::vector<Tensor> residuals(residual.defined() ? 1 : 0, residual);
-    return GroupNormFunction::apply(input, weight, bias, at::TensorList(residuals), options);
+    return GroupNormFunction::apply(input, weight.contiguous(), bias.contiguous(),
+                                    at::TensorList(residuals), options);
   }
   Tensor output = at::group_norm(input, options.groups, weight, bias, options.eps);
   if (residual.defined()) {

@@ -11,8 +11,8 @@ Tensor box_area(const Tensor& boxes);
 /// overlap, and pairs of empty boxes, give 0 (never NaN).
 Tensor pairwise_iou(const Tensor& a, const Tensor& b);
 
-/// What pairwise_iou(gt_boxes, boxes) [G,N] says, without the matrix: memory does not grow with G *
-/// N.
+/// What pairwise_iou(gt_boxes, boxes) [G,N] says, without the matrix: all G * N overlaps are
+/// computed, G * N / 512 numbers are kept for a while.
 struct BestIou {
   Tensor iou;         ///< [N] f32, the highest of each box; 0 without ground truth
   Tensor gt_index;    ///< [N] i64, the first ground truth that has it; 0 without

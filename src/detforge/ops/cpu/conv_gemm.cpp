@@ -39,7 +39,7 @@ float* pack_weights(const ConvKernels& k, const GemmConv& conv, const Workspace&
     k.pack(
         w.data + conv.taps[static_cast<std::size_t>(tap)].weight_offset + first * w.output_stride,
         channels, std::min(k.tile_columns, outputs - first), w.input_stride, w.output_stride,
-        packed + panel * panel_size + tap * channels * k.tile_columns, 0);
+        packed + panel * panel_size + tap * channels * k.tile_columns);
   }
   return packed;
 }

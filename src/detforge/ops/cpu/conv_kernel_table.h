@@ -14,7 +14,7 @@ constexpr ConvKernels make_conv_kernels(const char* name) {
           .multiply = multiply_panel<TileLayout::kRows>,
           .multiply_transposed = multiply_panel<TileLayout::kColumns>,
           .store = store_panel,
-          .pack = pack_panels,
+          .pack = pack_panel,
           .activation_gradient = activation_gradient,
           .add_rows = add_rows,
           .winograd_input = winograd_input,

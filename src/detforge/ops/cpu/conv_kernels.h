@@ -71,18 +71,18 @@ struct ConvKernels {
   void (*multiply_transposed)(const PanelProduct& product);
   void (*store)(const PanelStore& panel, const Epilogue& epilogue);
 
-  /// Panels B[columns / tile_columns][depth][tile_columns] of a matrix whose value (k, n) is at
-  /// source[k * k_stride + n * n_stride]; columns beyond `columns` become 0. `panel_stride`: floats
-  /// from one panel of `panels` to the next.
+  /// One panel B[depth][tile_columns] of a matrix whose value (k, n) is at source[k * k_stride + n
+  /// * n_stride]; columns beyond `columns` (1 to tile_columns) become 0. n_stride fits into 27
+  /// bits.
   void (*pack)(const float* source,
                std::int64_t depth,
                std::int64_t columns,
                std::int64_t k_stride,
                std::int64_t n_stride,
-               float* panels,
-               std::int64_t panel_stride);
+               float* panel);
 
-  /// gradient = grad_output where `output` is positive, else slope * grad_output; adds the sum over
+  /// gradient = grad_output where `output` is positive or NaN, else slope * grad_output (0 if the
+  /// slope is 0); adds the sum over
   /// rows of each channel to bias_sum unless null. [rows][channels] each.
   void (*activation_gradient)(const float* output,
                               const float* grad_output,
@@ -102,13 +102,11 @@ struct ConvKernels {
                          const WinogradTile& tile,
                          const WinogradLayout& layout,
                          float* values);
-  /// A^T m A of channels [0, channels): epilogue and store of the tile's pixels inside the map.
+  /// A^T m A of all channels of `shape`: epilogue and store of the tile's pixels inside the map.
   void (*winograd_output)(const float* values,
                           const WinogradLayout& layout,
                           const WinogradTile& tile,
                           const MapShape& shape,
-                          std::int64_t first_channel,
-                          std::int64_t channels,
                           const Epilogue& epilogue,
                           float* map);
   /// A d A^T of the tile's 4x4 output gradients, zeros outside the map.

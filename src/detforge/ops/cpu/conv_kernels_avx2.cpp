@@ -3,6 +3,6 @@
 namespace detforge::cpu {
 
 extern const ConvKernels kAvx2ConvKernels;
-const ConvKernels kAvx2ConvKernels = make_conv_kernels("AVX2");
+constinit const ConvKernels kAvx2ConvKernels = make_conv_kernels("AVX2");
 
 }  // namespace detforge::cpu

@@ -3,6 +3,6 @@
 namespace detforge::cpu {
 
 extern const ConvKernels kAvx512ConvKernels;
-const ConvKernels kAvx512ConvKernels = make_conv_kernels("AVX-512");
+constinit const ConvKernels kAvx512ConvKernels = make_conv_kernels("AVX-512");
 
 }  // namespace detforge::cpu

@@ -35,10 +35,6 @@ double winograd_cost(const ConvShape& s) {
          kFilterCost * in * out;
 }
 
-ConvPlan all(ConvAlgorithm algorithm, std::string reason) {
-  return {algorithm, algorithm, algorithm, std::move(reason)};
-}
-
 }  // namespace
 
 const char* conv_algorithm_name(ConvAlgorithm algorithm) {
@@ -54,21 +50,28 @@ const char* conv_algorithm_name(ConvAlgorithm algorithm) {
 }
 
 ConvPlan plan_conv(const ConvShape& shape, const ConvKernels* kernels) {
+  ConvAlgorithm algorithm = ConvAlgorithm::kGemm;
+  if (kernels == nullptr || shape.groups != 1) {
+    algorithm = ConvAlgorithm::kAten;
+  } else if (fits_winograd(shape, kernels->lanes) && winograd_cost(shape) < gemm_cost(shape)) {
+    algorithm = ConvAlgorithm::kWinograd;
+  }
+  return {algorithm, algorithm, algorithm};
+}
+
+std::string explain_plan(const ConvShape& shape, const ConvKernels* kernels) {
   if (kernels == nullptr) {
-    return all(ConvAlgorithm::kAten, "the processor has no AVX2 and FMA");
+    return "the processor has no AVX2 and FMA";
   }
   if (shape.groups != 1) {
-    return all(ConvAlgorithm::kAten, fmt::format("{} groups", shape.groups));
+    return fmt::format("{} groups", shape.groups);
   }
   if (!fits_winograd(shape, kernels->lanes)) {
-    return all(ConvAlgorithm::kGemm,
-               fmt::format("not 3x3, stride 1, padding 1 with channels in multiples of {}",
-                           kernels->lanes));
+    return fmt::format("not 3x3, stride 1, padding 1 with channels in multiples of {}",
+                       kernels->lanes);
   }
-  const double gemm = gemm_cost(shape), winograd = winograd_cost(shape);
-  return all(winograd < gemm ? ConvAlgorithm::kWinograd : ConvAlgorithm::kGemm,
-             fmt::format("estimated {:.3g} million multiply-adds by winograd, {:.3g} by gemm",
-                         winograd / 1e6, gemm / 1e6));
+  return fmt::format("estimated {:.3g} million multiply-adds by winograd, {:.3g} by gemm",
+                     winograd_cost(shape) / 1e6, gemm_cost(shape) / 1e6);
 }
 
 }  // namespace detforge::cpu

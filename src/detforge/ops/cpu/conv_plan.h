@@ -41,9 +41,11 @@ struct ConvPlan {
   ConvAlgorithm forward = ConvAlgorithm::kAten;
   ConvAlgorithm backward_data = ConvAlgorithm::kAten;
   ConvAlgorithm backward_weight = ConvAlgorithm::kAten;
-  std::string reason;  ///< for people: what decided, with the estimated costs
 };
 
 ConvPlan plan_conv(const ConvShape& shape, const ConvKernels* kernels = conv_kernels());
+
+/// For people: what decided plan_conv, with the estimated costs.
+std::string explain_plan(const ConvShape& shape, const ConvKernels* kernels = conv_kernels());
 
 }  // namespace detforge::cpu

@@ -70,33 +70,23 @@ void store_panel(const PanelStore& panel, const Epilogue& e) {
   }
 }
 
-void pack_panels(const float* source,
-                 std::int64_t depth,
-                 std::int64_t columns,
-                 std::int64_t k_stride,
-                 std::int64_t n_stride,
-                 float* panels,
-                 std::int64_t panel_stride) {
-  for (std::int64_t first = 0; first < columns; first += kTileColumns, panels += panel_stride) {
-    for (std::int64_t lane = 0; lane < kTileColumns; lane += kLanes) {
-      const std::int64_t count = smaller(kLanes, columns - first - lane);
-      const float* from = source + (first + lane) * n_stride;
-      float* to = panels + lane;
-      if (count <= 0) {
-        for (std::int64_t k = 0; k < depth; ++k) {
-          Vector::store(to + k * kTileColumns, Vector::zero());
-        }
-      } else if (n_stride == 1) {
-        for (std::int64_t k = 0; k < depth; ++k) {
-          Vector::store(to + k * kTileColumns, Vector::load_part(from + k * k_stride, count));
-        }
-      } else {
-        for (std::int64_t k = 0; k < depth; ++k) {
-          Vector::store(
-              to + k * kTileColumns,
-              Vector::gather(from + k * k_stride, static_cast<std::int32_t>(n_stride), count));
-        }
+void pack_panel(const float* source,
+                std::int64_t depth,
+                std::int64_t columns,
+                std::int64_t k_stride,
+                std::int64_t n_stride,
+                float* panel) {
+  for (std::int64_t lane = 0; lane < kTileColumns; lane += kLanes) {
+    const std::int64_t count = smaller(kLanes, columns - lane);
+    const float* from = source + lane * n_stride;
+    const auto stride = static_cast<std::int32_t>(n_stride);
+    for (std::int64_t k = 0; k < depth; ++k) {
+      Register values = Vector::zero();
+      if (count > 0) {
+        values = n_stride == 1 ? Vector::load_part(from + k * k_stride, count)
+                               : Vector::gather(from + k * k_stride, stride, count);
       }
+      Vector::store(panel + k * kTileColumns + lane, values);
     }
   }
 }
@@ -125,8 +115,10 @@ void activation_gradient(const float* output,
     for (std::int64_t c = 0; c < channels; c += kLanes) {
       const std::int64_t count = smaller(kLanes, channels - c);
       const Register g = Vector::load_part(grad_output + row + c, count);
-      const Register value = Vector::select_positive(Vector::load_part(output + row + c, count), g,
-                                                     Vector::mul(g, negative));
+      // Not 0 * g for a ReLU: that would make NaN of an infinite gradient.
+      const Register below = slope == 0.0F ? Vector::zero() : Vector::mul(g, negative);
+      const Register value =
+          Vector::select_positive(Vector::load_part(output + row + c, count), g, below);
       Vector::store_part(gradient + row + c, value, count);
       if (bias_sum != nullptr) {
         Vector::store_part(bias_sum + c, Vector::add(Vector::load_part(bias_sum + c, count), value),

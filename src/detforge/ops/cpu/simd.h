@@ -39,9 +39,9 @@ struct Vector {
   static Register max(Register x, Register y) { return _mm512_max_ps(x, y); }
   static Register fma(Register x, Register y, Register z) { return _mm512_fmadd_ps(x, y, z); }
   static Register fnma(Register x, Register y, Register z) { return _mm512_fnmadd_ps(x, y, z); }
-  /// condition > 0 ? x : y
+  /// x where the condition is above 0 or NaN, else y.
   static Register select_positive(Register condition, Register x, Register y) {
-    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(condition, zero(), _CMP_GT_OQ), y, x);
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(condition, zero(), _CMP_NLE_UQ), y, x);
   }
 
  private:
@@ -78,7 +78,7 @@ struct Vector {
   static Register fma(Register x, Register y, Register z) { return _mm256_fmadd_ps(x, y, z); }
   static Register fnma(Register x, Register y, Register z) { return _mm256_fnmadd_ps(x, y, z); }
   static Register select_positive(Register condition, Register x, Register y) {
-    return _mm256_blendv_ps(y, x, _mm256_cmp_ps(condition, zero(), _CMP_GT_OQ));
+    return _mm256_blendv_ps(y, x, _mm256_cmp_ps(condition, zero(), _CMP_NLE_UQ));
   }
 
  private:

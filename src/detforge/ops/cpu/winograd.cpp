@@ -8,8 +8,9 @@ namespace {
 
 constexpr std::int64_t kPoints = 36;
 constexpr std::int64_t kTileSide = 4;
-constexpr std::int64_t kPad = 16;         // floats that keep strides from being powers of two
-constexpr std::int64_t kBlockTiles = 98;  // their values stay in the caches; a multiple of 14
+constexpr std::int64_t kPad = 16;          // floats that keep strides from being powers of two
+constexpr std::int64_t kBlockTiles = 98;   // their values stay in the caches; a multiple of 14
+constexpr std::int64_t kSharedBlocks = 4;  // at most so many in one that all threads share
 constexpr std::int64_t kGradientBlockTiles = 160;
 constexpr std::int64_t kDepth = 256;  // input channels at a time: a panel fits in L1
 
@@ -93,9 +94,9 @@ class TileBlock {
   void transform_output(std::int64_t t) const {
     MapShape shape = conv_.shape;
     shape.channels = conv_.outputs;
-    k_.winograd_output(
-        sums_ + t * k_.tile_columns, {.point_stride = sum_point_, .panel_stride = sum_panel_},
-        grid_.tile(first_ + t), shape, 0, conv_.outputs, conv_.epilogue, conv_.output);
+    k_.winograd_output(sums_ + t * k_.tile_columns,
+                       {.point_stride = sum_point_, .panel_stride = sum_panel_},
+                       grid_.tile(first_ + t), shape, conv_.epilogue, conv_.output);
   }
 
  private:
@@ -192,7 +193,8 @@ void winograd_convolution(const ConvKernels& kernels,
   const std::int64_t tiles = TileGrid(conv.shape).count(), threads = omp_get_max_threads();
   constexpr std::int64_t kBlocksApart = 4;  // per thread; with fewer, the last ones run alone
   if (threads > 1 && tiles < kBlocksApart * threads * kBlockTiles) {
-    convolve_together(kernels, conv, ceil_div(tiles, threads * kBlockTiles), filters, workspace);
+    const std::int64_t size = std::min<std::int64_t>(threads, kSharedBlocks) * kBlockTiles;
+    convolve_together(kernels, conv, ceil_div(tiles, size), filters, workspace);
   } else {
     const std::int64_t blocks = ceil_div(ceil_div(tiles, kBlockTiles), threads) * threads;
     convolve_apart(kernels, conv, std::min(blocks, tiles), filters, workspace);

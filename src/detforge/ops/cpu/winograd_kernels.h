@@ -7,7 +7,7 @@
 namespace detforge::cpu {
 namespace {
 
-constexpr std::int64_t kPoints = 36, kTile = 4, kPatch = 6;
+constexpr std::int64_t kTile = 4, kPatch = 6;
 
 /// The place of channel c in a tile's values.
 inline std::int64_t place(const WinogradLayout& layout, std::int64_t c) {
@@ -68,15 +68,12 @@ void winograd_output(const float* values,
                      const WinogradLayout& layout,
                      const WinogradTile& tile,
                      const MapShape& s,
-                     std::int64_t first_channel,
-                     std::int64_t channels,
                      const Epilogue& e,
                      float* map) {
   const std::int64_t y = tile.tile_y * kTile, x = tile.tile_x * kTile;
   const std::int64_t rows = smaller(kTile, s.height - y), columns = smaller(kTile, s.width - x);
-  const std::int64_t corner =
-      ((tile.image * s.height + y) * s.width + x) * s.channels + first_channel;
-  for (std::int64_t c = 0; c < channels; c += kLanes) {
+  const std::int64_t corner = ((tile.image * s.height + y) * s.width + x) * s.channels;
+  for (std::int64_t c = 0; c < s.channels; c += kLanes) {
     Register point[36], half[24], pixel[16];
     const float* from = values + place(layout, c);
 #pragma GCC unroll 36
