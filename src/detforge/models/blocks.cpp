@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/ops/batch_norm.h"
 #include "detforge/ops/group_norm.h"
 
 namespace detforge {
@@ -66,8 +67,12 @@ Tensor NormImpl::forward(const Tensor& input, const Tensor& residual, Activation
                       {.groups = kGnGroups, .eps = options_.eps, .activation = activation},
                       residual);
   }
-  const bool use_batch = type_ == NormType::kBn && is_training();
-  Tensor output = at::batch_norm(input, weight_, bias_, running_mean_, running_var_, use_batch,
+  if (type_ == NormType::kBn && is_training()) {
+    return batch_norm(
+        input, weight_, bias_, running_mean_, running_var_,
+        {.eps = options_.eps, .momentum = options_.momentum, .activation = activation}, residual);
+  }
+  Tensor output = at::batch_norm(input, weight_, bias_, running_mean_, running_var_, false,
                                  options_.momentum, options_.eps,
                                  /*cudnn_enabled=*/true);
   if (residual.defined()) {

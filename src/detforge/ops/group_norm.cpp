@@ -40,7 +40,8 @@ class GroupNormFunction : public torch::autograd::Function<GroupNormFunction> {
                         const Tensor& weight,
                         const Tensor& bias,
                         at::TensorList residual,  // none or one: undefined tensors do not pass
-                        const GroupNormOptions& options) {
+                        const GroupNormOptions& options,
+                        GroupMoments* moments) {
     auto call = c10::make_intrusive<Call>();
     call->shape = {.images = input.size(0),
                    .pixels = input.size(2) * input.size(3),
@@ -55,6 +56,10 @@ class GroupNormFunction : public torch::autograd::Function<GroupNormFunction> {
                                                weight.data_ptr<float>(), bias.data_ptr<float>(),
                                                added.defined() ? added.data_ptr<float>() : nullptr,
                                                call->activation, output.data_ptr<float>());
+    if (moments != nullptr) {
+      moments->mean = torch::tensor(call->statistics.mean);
+      moments->inverse_std = torch::tensor(call->statistics.inverse_std);
+    }
     ctx->save_for_backward({input, weight, call->activation.is_there ? output : Tensor()});
     ctx->saved_data["call"] = c10::IValue::make_capsule(call);
     return output;
@@ -84,7 +89,7 @@ class GroupNormFunction : public torch::autograd::Function<GroupNormFunction> {
     if (call.has_residual) {
       results.push_back(grad_residual);
     }
-    results.emplace_back();  // of the options
+    results.resize(results.size() + 2);  // of the options and the moments
     return results;
   }
 };
@@ -109,6 +114,17 @@ void check(const Tensor& input,
                  "the shortcut must have the stride and channels of the block");
 }
 
+Tensor apply(const Tensor& input,
+             const Tensor& weight,
+             const Tensor& bias,
+             const GroupNormOptions& options,
+             const Tensor& residual,
+             GroupMoments* moments) {
+  const std::vector<Tensor> residuals(residual.defined() ? 1 : 0, residual);
+  return GroupNormFunction::apply(input, weight.contiguous(), bias.contiguous(),
+                                  at::TensorList(residuals), options, moments);
+}
+
 }  // namespace
 
 Tensor group_norm(const Tensor& input,
@@ -119,15 +135,26 @@ Tensor group_norm(const Tensor& input,
   RECORD_FUNCTION("detforge::group_norm", {});
   check(input, weight, bias, options, residual);
   if (is_channels_last(input) && input.is_cpu() && input.scalar_type() == at::kFloat) {
-    const std::vector<Tensor> residuals(residual.defined() ? 1 : 0, residual);
-    return GroupNormFunction::apply(input, weight.contiguous(), bias.contiguous(),
-                                    at::TensorList(residuals), options);
+    return apply(input, weight, bias, options, residual, nullptr);
   }
   Tensor output = at::group_norm(input, options.groups, weight, bias, options.eps);
   if (residual.defined()) {
     output.add_(residual);  // its backward does not read its output
   }
   return activate_(std::move(output), options.activation, options.leaky_slope);
+}
+
+Tensor group_norm_with_moments(const Tensor& input,
+                               const Tensor& weight,
+                               const Tensor& bias,
+                               const GroupNormOptions& options,
+                               const Tensor& residual,
+                               GroupMoments& moments) {
+  check(input, weight, bias, options, residual);
+  DETFORGE_CHECK(is_channels_last(input) && input.is_cpu() && input.scalar_type() == at::kFloat,
+                 "group_norm_with_moments needs a channels-last f32 map on the CPU",
+                 "use group_norm");
+  return apply(input, weight, bias, options, residual, &moments);
 }
 
 }  // namespace detforge

@@ -25,4 +25,18 @@ Tensor group_norm(const Tensor& input,
                   const GroupNormOptions& options,
                   const Tensor& residual = {});
 
+/// What a normalisation measured, [N*G] f32 each.
+struct GroupMoments {
+  Tensor mean;
+  Tensor inverse_std;  ///< 1 / sqrt(variance + eps), the biased variance
+};
+
+/// group_norm() of a channels-last f32 map on the CPU, which also says what it measured.
+Tensor group_norm_with_moments(const Tensor& input,
+                               const Tensor& weight,
+                               const Tensor& bias,
+                               const GroupNormOptions& options,
+                               const Tensor& residual,
+                               GroupMoments& moments);
+
 }  // namespace detforge
