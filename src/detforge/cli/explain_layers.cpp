@@ -23,16 +23,9 @@ Tensor without_values(const std::array<std::int64_t, 4>& sizes) {
   return torch::empty(sizes, at::device(at::kMeta));
 }
 
-Conv2dOptions options_of(const LayerShape& shape) {
-  return {.stride = shape.stride,
-          .padding = shape.padding,
-          .dilation = shape.dilation,
-          .groups = shape.groups};
-}
-
 Explanation explain_conv(const LayerShape& shape) {
   const cpu::ConvShape conv =
-      conv_shape(without_values(shape.input), without_values(shape.weight), options_of(shape));
+      conv_shape(without_values(shape.input), without_values(shape.weight), conv_options(shape));
   const cpu::ConvPlan plan = cpu::plan_conv(conv);
   return {conv_algorithm_name(plan.forward), conv_algorithm_name(plan.backward_data),
           conv_algorithm_name(plan.backward_weight), cpu::explain_plan(conv)};
@@ -40,13 +33,8 @@ Explanation explain_conv(const LayerShape& shape) {
 
 /// Its forward is the input's gradient of the convolution that it is the adjoint of.
 Explanation explain_transposed(const LayerShape& shape) {
-  std::array<std::int64_t, 2> output{};
-  for (std::size_t axis = 0; axis < 2; ++axis) {
-    output[axis] = (shape.input[2 + axis] - 1) * shape.stride[axis] - 2 * shape.padding[axis] +
-                   shape.dilation[axis] * (shape.weight[2 + axis] - 1) + 1;
-  }
   const cpu::ConvShape conv = transposed_conv_shape(
-      without_values(shape.input), without_values(shape.weight), options_of(shape), output);
+      without_values(shape.input), without_values(shape.weight), conv_options(shape));
   const cpu::ConvPlan plan = cpu::plan_conv(conv);
   return {conv_algorithm_name(plan.backward_data), conv_algorithm_name(plan.forward),
           conv_algorithm_name(plan.backward_weight),

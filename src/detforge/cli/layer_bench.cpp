@@ -17,13 +17,6 @@ namespace {
 constexpr std::int64_t kSampledChannels = 16;
 constexpr std::int64_t kColumnBytes = 128 << 20;  // what LibTorch may unfold in float64 at a time
 
-Conv2dOptions conv_options(const LayerShape& shape) {
-  return {.stride = shape.stride,
-          .padding = shape.padding,
-          .dilation = shape.dilation,
-          .groups = shape.groups};
-}
-
 /// One channel for each image.
 Tensor channels_of_images(const LayerShape& shape) {
   return torch::arange(shape.input[0]).remainder(shape.weight[0]);
@@ -48,6 +41,13 @@ std::string pair_text(const char* prefix, const std::array<std::int64_t, 2>& val
 }
 
 }  // namespace
+
+Conv2dOptions conv_options(const LayerShape& shape) {
+  return {.stride = shape.stride,
+          .padding = shape.padding,
+          .dilation = shape.dilation,
+          .groups = shape.groups};
+}
 
 const char* pass_name(Pass pass) {
   switch (pass) {

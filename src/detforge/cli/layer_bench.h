@@ -5,6 +5,7 @@
 #include <string>
 
 #include "detforge/core/tensor.h"
+#include "detforge/ops/conv2d.h"
 #include "detforge/ops/kernel_backend.h"
 #include "detforge/ops/work_meter.h"
 
@@ -19,6 +20,9 @@ const char* pass_name(Pass pass);
 /// "conv 3x3/2 64->128, 1x200x336": kernel and stride, channels, images and size of the input;
 /// "linear 12544->1024, 512": features, rows.
 std::string layer_name(const LayerShape& shape);
+
+/// The options of a recorded convolution, without its activation.
+Conv2dOptions conv_options(const LayerShape& shape);
 
 /// One layer with random values of the usual kind: inputs as after a ReLU, weights as He's, normal
 /// output gradients. The same for the same shape. No bias and no activation: they are what the

@@ -92,13 +92,6 @@ void meter(LayerKind kind,
        .needs_input_gradient = tracked && input.requires_grad()});
 }
 
-std::int64_t transposed_size(std::int64_t size,
-                             std::int64_t kernel,
-                             const Conv2dOptions& o,
-                             std::size_t axis) {
-  return (size - 1) * o.stride[axis] - 2 * o.padding[axis] + o.dilation[axis] * (kernel - 1) + 1;
-}
-
 bool use_own_kernels(const Tensor& input, const cpu::ConvShape& shape) {
   return kernel_backend() == KernelBackend::kOwn && has_own_kernels(input, cpu::plan_conv(shape));
 }
@@ -176,20 +169,17 @@ Tensor conv_transpose2d(const Tensor& input,
                         const Conv2dOptions& options) {
   check_conv(input, weight, weight.dim() == 4 ? weight.size(0) : 0);
   check_arguments(options, bias, weight.size(1) * options.groups);
-  const std::array<std::int64_t, 2> output_size{
-      transposed_size(input.size(2), weight.size(2), options, 0),
-      transposed_size(input.size(3), weight.size(3), options, 1)};
-  DETFORGE_CHECK(output_size[0] > 0 && output_size[1] > 0,
+  const cpu::ConvShape shape = transposed_conv_shape(input, weight, options);
+  DETFORGE_CHECK(shape.input[0] > 0 && shape.input[1] > 0,
                  "a transposed convolution's padding leaves nothing of its output",
                  "correct the layer's options");
   Tensor output;
   if (input.size(0) == 0) {
-    output =
-        finish(empty_result({0, weight.size(1) * options.groups, output_size[0], output_size[1]},
-                            input, weight, bias),
-               options);
-  } else if (use_own_kernels(input, transposed_conv_shape(input, weight, options, output_size))) {
-    output = own_conv_transpose2d(input, weight, bias, options, output_size);
+    output = finish(
+        empty_result({0, shape.in_channels, shape.input[0], shape.input[1]}, input, weight, bias),
+        options);
+  } else if (use_own_kernels(input, shape)) {
+    output = own_conv_transpose2d(input, weight, bias, options);
   } else if (makes_tiles(weight, options)) {
     output = finish(transpose_to_tiles(input.contiguous(), weight, bias), options);
   } else {

@@ -211,12 +211,14 @@ cpu::ConvShape conv_shape(const Tensor& input, const Tensor& weight, const Conv2
 
 cpu::ConvShape transposed_conv_shape(const Tensor& input,
                                      const Tensor& weight,
-                                     const Conv2dOptions& options,
-                                     std::array<std::int64_t, 2> output_size) {
+                                     const Conv2dOptions& options) {
   cpu::ConvShape shape = conv_shape(input, weight, options);
   shape.in_channels = weight.size(1) * options.groups;
   shape.out_channels = weight.size(0);
-  shape.input = output_size;
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    shape.input[axis] = (shape.input[axis] - 1) * options.stride[axis] - 2 * options.padding[axis] +
+                        options.dilation[axis] * (shape.kernel[axis] - 1) + 1;
+  }
   return shape;
 }
 
@@ -236,15 +238,13 @@ Tensor own_conv2d(const Tensor& input,
 Tensor own_conv_transpose2d(const Tensor& input,
                             const Tensor& weight,
                             const Tensor& bias,
-                            const Conv2dOptions& options,
-                            std::array<std::int64_t, 2> output_size) {
+                            const Conv2dOptions& options) {
   RECORD_FUNCTION("detforge::conv_transpose2d", {});
-  return OwnConvFunction::apply(
-      input, weight, optional(bias), optional({}),
-      Call{.shape = transposed_conv_shape(input, weight, options, output_size),
-           .activation = options.activation,
-           .leaky_slope = options.leaky_slope,
-           .transposed = true});
+  return OwnConvFunction::apply(input, weight, optional(bias), optional({}),
+                                Call{.shape = transposed_conv_shape(input, weight, options),
+                                     .activation = options.activation,
+                                     .leaky_slope = options.leaky_slope,
+                                     .transposed = true});
 }
 
 }  // namespace detforge

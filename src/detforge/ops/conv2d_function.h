@@ -20,18 +20,15 @@ Tensor own_conv2d(const Tensor& input,
                   const Tensor& residual);
 
 /// activation(conv_transpose(input, weight) + bias), not for N = 0.
-///   output_size (height, width)
 Tensor own_conv_transpose2d(const Tensor& input,
                             const Tensor& weight,
                             const Tensor& bias,
-                            const Conv2dOptions& options,
-                            std::array<std::int64_t, 2> output_size);
+                            const Conv2dOptions& options);
 
 /// The convolution's geometry. For a transposed one: of the convolution that it is the adjoint of.
 cpu::ConvShape conv_shape(const Tensor& input, const Tensor& weight, const Conv2dOptions& options);
 cpu::ConvShape transposed_conv_shape(const Tensor& input,
                                      const Tensor& weight,
-                                     const Conv2dOptions& options,
-                                     std::array<std::int64_t, 2> output_size);
+                                     const Conv2dOptions& options);
 
 }  // namespace detforge

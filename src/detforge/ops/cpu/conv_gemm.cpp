@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <omp.h>
 
+#include "detforge/ops/cpu/blocks.h"
+
 namespace detforge::cpu {
 namespace {
 
 constexpr std::int64_t kDepth = 256;  // columns at a time: a panel of weights fits in L1
-constexpr std::int64_t kPad = 16;     // floats that keep strides from being powers of two
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
 
 /// Pixels of one block, multiples of 14: few, so that they stay in the L1 cache while the weights
 /// pass by; more, where the weights do not fit into the L2 cache and have to be fetched each time.
@@ -67,11 +64,8 @@ class RowBlock {
     offsets_ = reinterpret_cast<std::int64_t*>(sums_ + sum_floats());
   }
 
-  void run(std::int64_t first,
-           std::int64_t count,
-           std::int64_t first_panel,
-           std::int64_t end_panel,
-           const float* weights) const {
+  void run(const Range& rows, const Range& panels, const float* weights) const {
+    const std::int64_t first = rows.first, count = rows.size();
     find_offsets(first, count);
     std::int64_t c = 0;
     do {  // once at least: without taps the result is the epilogue of zero
@@ -82,7 +76,7 @@ class RowBlock {
       } else {
         pixels_.copy_rows(first, count, c, depth, rows_, kDepth + kPad);
       }
-      for (std::int64_t panel = first_panel; panel < end_panel; ++panel) {
+      for (std::int64_t panel = panels.first; panel < panels.end; ++panel) {
         float* sums = sums_ + (depth_ > kDepth ? panel * capacity_ * k_.tile_columns : 0);
         k_.multiply({.rows = count,
                      .depth = depth,
@@ -165,9 +159,7 @@ void gemm_convolution(const ConvKernels& kernels,
 #pragma omp for schedule(static)
     for (std::int64_t part = 0; part < blocks * groups; ++part) {
       const std::int64_t b = part / groups, group = part % groups;
-      const std::int64_t first = b * rows / blocks, end = (b + 1) * rows / blocks;
-      block.run(first, end - first, group * layout.panels() / groups,
-                (group + 1) * layout.panels() / groups, weights);
+      block.run(part_of(rows, b, blocks), part_of(layout.panels(), group, groups), weights);
     }
   }
 }

@@ -2,26 +2,13 @@
 #include <cstring>
 #include <omp.h>
 
+#include "detforge/ops/cpu/blocks.h"
 #include "detforge/ops/cpu/conv_gemm.h"
 
 namespace detforge::cpu {
 namespace {
 
 constexpr std::int64_t kBlockPixels = 192;  // a panel of them fits in L1
-constexpr std::int64_t kPad = 16;           // floats that keep strides from being powers of two
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
-
-struct Range {
-  std::int64_t first = 0, end = 0;
-  std::int64_t size() const { return end - first; }
-};
-
-Range part_of(std::int64_t count, std::int64_t part, std::int64_t parts) {
-  return {count * part / parts, count * (part + 1) / parts};
-}
 
 /// sums[outputs][stride]: rows of `outputs`, the columns of `panels`, over all pixels in order.
 class SumBlock {

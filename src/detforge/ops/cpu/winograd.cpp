@@ -3,20 +3,17 @@
 #include <algorithm>
 #include <omp.h>
 
+#include "detforge/ops/cpu/blocks.h"
+
 namespace detforge::cpu {
 namespace {
 
 constexpr std::int64_t kPoints = 36;
 constexpr std::int64_t kTileSide = 4;
-constexpr std::int64_t kPad = 16;          // floats that keep strides from being powers of two
 constexpr std::int64_t kBlockTiles = 98;   // their values stay in the caches; a multiple of 14
 constexpr std::int64_t kSharedBlocks = 4;  // at most so many in one that all threads share
 constexpr std::int64_t kGradientBlockTiles = 160;
 constexpr std::int64_t kDepth = 256;  // input channels at a time: a panel fits in L1
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
 
 /// The tiles of a batch, numbered image by image and row by row.
 class TileGrid {
@@ -63,13 +60,11 @@ class TileBlock {
     inputs_ = memory;
     sums_ = memory + kPoints * input_point_;
   }
-  void start(std::int64_t first, std::int64_t count) {
-    first_ = first;
-    count_ = count;
-  }
+  void start(const Range& tiles) { range_ = tiles; }
+  std::int64_t tiles() const { return range_.size(); }
 
   void transform_input(std::int64_t t) const {
-    k_.winograd_input(conv_.input, conv_.shape, grid_.tile(first_ + t),
+    k_.winograd_input(conv_.input, conv_.shape, grid_.tile(range_.first + t),
                       {.point_stride = input_point_, .panel_stride = k_.tile_columns},
                       inputs_ + t * input_stride_);
   }
@@ -80,7 +75,7 @@ class TileBlock {
     const std::int64_t channels = conv_.shape.channels;
     const float* b = filters.data + point * filters.point_stride + panel * filters.panel_stride;
     for (std::int64_t c = 0; c < channels; c += kDepth) {
-      k_.multiply({.rows = count_,
+      k_.multiply({.rows = tiles(),
                    .depth = std::min(kDepth, channels - c),
                    .a = inputs_ + point * input_point_ + c,
                    .a_stride = input_stride_,
@@ -96,7 +91,7 @@ class TileBlock {
     shape.channels = conv_.outputs;
     k_.winograd_output(sums_ + t * k_.tile_columns,
                        {.point_stride = sum_point_, .panel_stride = sum_panel_},
-                       grid_.tile(first_ + t), shape, conv_.epilogue, conv_.output);
+                       grid_.tile(range_.first + t), shape, conv_.epilogue, conv_.output);
   }
 
  private:
@@ -104,7 +99,7 @@ class TileBlock {
   const WinogradConv& conv_;
   TileGrid grid_;
   std::int64_t capacity_, panels_, input_stride_, input_point_, sum_panel_, sum_point_;
-  std::int64_t first_ = 0, count_ = 0;
+  Range range_;
   float *inputs_ = nullptr, *sums_ = nullptr;
 };
 
@@ -138,15 +133,14 @@ void convolve_apart(const ConvKernels& k,
     block.use(memory + each * omp_get_thread_num());
 #pragma omp for schedule(static)
     for (std::int64_t b = 0; b < blocks; ++b) {
-      const std::int64_t first = b * tiles / blocks, count = (b + 1) * tiles / blocks - first;
-      block.start(first, count);
-      for (std::int64_t t = 0; t < count; ++t) {
+      block.start(part_of(tiles, b, blocks));
+      for (std::int64_t t = 0; t < block.tiles(); ++t) {
         block.transform_input(t);
       }
       for (std::int64_t p = 0; p < block.products(); ++p) {
         block.multiply(p, filters);
       }
-      for (std::int64_t t = 0; t < count; ++t) {
+      for (std::int64_t t = 0; t < block.tiles(); ++t) {
         block.transform_output(t);
       }
     }
@@ -164,12 +158,11 @@ void convolve_together(const ConvKernels& k,
   TileBlock block(k, conv, ceil_div(tiles, blocks));
   block.use(workspace(block.floats()));
   for (std::int64_t b = 0; b < blocks; ++b) {
-    const std::int64_t first = b * tiles / blocks, count = (b + 1) * tiles / blocks - first;
-    block.start(first, count);
+    block.start(part_of(tiles, b, blocks));
 #pragma omp parallel
     {
 #pragma omp for schedule(static)
-      for (std::int64_t t = 0; t < count; ++t) {
+      for (std::int64_t t = 0; t < block.tiles(); ++t) {
         block.transform_input(t);
       }
 #pragma omp for schedule(static)
@@ -177,7 +170,7 @@ void convolve_together(const ConvKernels& k,
         block.multiply(p, filters);
       }
 #pragma omp for schedule(static)
-      for (std::int64_t t = 0; t < count; ++t) {
+      for (std::int64_t t = 0; t < block.tiles(); ++t) {
         block.transform_output(t);
       }
     }
@@ -226,11 +219,10 @@ void winograd_filter_gradient(const ConvKernels& k,
   out_shape.channels = outputs;
 #pragma omp parallel
   for (std::int64_t b = 0; b < blocks; ++b) {
-    const std::int64_t first = b * grid.count() / blocks;
-    const std::int64_t count = (b + 1) * grid.count() / blocks - first;
+    const Range tiles = part_of(grid.count(), b, blocks);
 #pragma omp for schedule(static)
-    for (std::int64_t t = 0; t < count; ++t) {
-      const WinogradTile tile = grid.tile(first + t);
+    for (std::int64_t t = 0; t < tiles.size(); ++t) {
+      const WinogradTile tile = grid.tile(tiles.first + t);
       k.winograd_input(input, shape, tile, in, in_values + t * k.tile_columns);
       k.winograd_output_gradient(grad_output, out_shape, tile, out, out_values + t * out_stride);
     }
@@ -238,7 +230,7 @@ void winograd_filter_gradient(const ConvKernels& k,
     for (std::int64_t p = 0; p < kPoints * panels; ++p) {
       const std::int64_t point = p / panels, panel = p % panels;
       k.multiply_transposed({.rows = outputs,
-                             .depth = count,
+                             .depth = tiles.size(),
                              .a = out_values + point * out.point_stride,
                              .a_stride = out_stride,
                              .b = in_values + point * in.point_stride + panel * in.panel_stride,
