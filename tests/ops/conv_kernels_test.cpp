@@ -197,7 +197,9 @@ TEST(ConvKernels, GemmEqualsFloat64ForEveryKernelStrideAndRaggedSize) {
         square(1, 32, 48, 7, 7, 3, 2), square(2, 5, 7, 6, 5, 3, 1), square(1, 33, 65, 10, 4, 1, 2),
         square(3, 1, 1, 1, 1, 1, 1), square(1, 300, 40, 5, 6, 3, 2), square(1, 16, 16, 1, 17, 3, 1),
         square(1, 16, 16, 2, 2, 5, 3), square(1, 1024, 32, 4, 3, 1, 1),
-        square(2, 24, 96, 40, 33, 3, 1), square(1, 8, 8, 30, 30, 2, 2)}) {
+        square(2, 24, 96, 40, 33, 3, 1), square(1, 8, 8, 30, 30, 2, 2),
+        // pixels enough for all segments of a weight gradient
+        square(1, 8, 24, 130, 97, 3, 1)}) {
     expect_reference(s, ConvAlgorithm::kGemm);
   }
 }
@@ -232,10 +234,13 @@ TEST(ConvKernels, PixelsThatNoTapReachesGetZeroGradients) {
 }
 
 TEST(ConvKernels, WinogradEqualsFloat64ForRaggedSizesAndManyTiles) {
-  for (const ConvShape& s : {square(1, 32, 32, 8, 8, 3, 1), square(2, 16, 48, 13, 13, 3, 1),
-                             square(1, 64, 16, 1, 1, 3, 1), square(3, 16, 16, 3, 18, 3, 1),
-                             square(1, 272, 32, 9, 6, 3, 1), square(1, 32, 64, 67, 61, 3, 1),
-                             square(5, 48, 80, 14, 14, 3, 1)}) {
+  for (const ConvShape& s :
+       {square(1, 32, 32, 8, 8, 3, 1), square(2, 16, 48, 13, 13, 3, 1),
+        square(1, 64, 16, 1, 1, 3, 1), square(3, 16, 16, 3, 18, 3, 1),
+        square(1, 272, 32, 9, 6, 3, 1), square(1, 32, 64, 67, 61, 3, 1),
+        square(5, 48, 80, 14, 14, 3, 1),
+        // few tiles and many filters, and the same filters with many tiles
+        square(1, 272, 144, 19, 20, 3, 1), square(1, 272, 144, 50, 49, 3, 1)}) {
     expect_reference(s, ConvAlgorithm::kWinograd);
   }
 }
@@ -243,7 +248,7 @@ TEST(ConvKernels, WinogradEqualsFloat64ForRaggedSizesAndManyTiles) {
 TEST(ConvKernels, EpilogueAddsBiasAndResidualAndActivates) {
   torch::manual_seed(8);
   for (const ConvAlgorithm algorithm : {ConvAlgorithm::kGemm, ConvAlgorithm::kWinograd}) {
-    const ConvShape s = square(2, 16, 48, 9, 7, 3, 1);
+    const ConvShape s = square(2, 48, 48, 9, 7, 3, 1);
     const Operands o = random_operands(s);
     const Tensor bias = torch::randn({48}), residual = torch::randn_like(o.grad_output);
     const Tensor sum = at::conv2d(o.input.contiguous(), o.weight, bias, 1, 1) + residual;
@@ -262,7 +267,7 @@ TEST(ConvKernels, EpilogueAddsBiasAndResidualAndActivates) {
         const Tensor expected = activation == Activation::kNone   ? sum
                                 : activation == Activation::kRelu ? sum.relu()
                                                                   : at::leaky_relu(sum, 0.1);
-        // sums of 144 products of size 1
+        // sums of 432 products of size 1
         EXPECT_LT((output - expected).abs().max().item<float>(), 1e-4F) << build->name;
       }
     }
@@ -294,8 +299,10 @@ TEST(ConvKernelsProperty, AnyNumberOfThreadsGivesTheSameBits) {
   for (const auto& [shape, algorithm] :
        {std::pair{square(2, 48, 64, 37, 29, 3, 2), ConvAlgorithm::kGemm},
         std::pair{square(1, 300, 64, 5, 4, 1, 1), ConvAlgorithm::kGemm},
+        std::pair{square(1, 8, 24, 130, 97, 3, 1), ConvAlgorithm::kGemm},
         std::pair{square(2, 32, 48, 61, 70, 3, 1), ConvAlgorithm::kWinograd},
         std::pair{square(1, 16, 64, 9, 9, 3, 1), ConvAlgorithm::kWinograd},
+        std::pair{square(1, 272, 144, 19, 20, 3, 1), ConvAlgorithm::kWinograd},
         // so many tiles that every thread has blocks of its own
         std::pair{square(1, 16, 16, 217, 211, 3, 1), ConvAlgorithm::kWinograd}}) {
     const Operands operands = random_operands(shape);

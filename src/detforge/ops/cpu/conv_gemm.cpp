@@ -8,7 +8,9 @@
 namespace detforge::cpu {
 namespace {
 
-constexpr std::int64_t kDepth = 256;  // columns at a time: a panel of weights fits in L1
+// Columns at a time, at most: a panel of weights fits in the L1 cache, and the 9 taps of every 32
+// channels are parts of one size.
+constexpr std::int64_t kDepth = 288;
 
 /// Pixels of one block, multiples of 14: few, so that they stay in the L1 cache while the weights
 /// pass by; more, where the weights do not fit into the L2 cache and have to be fetched each time.
@@ -20,6 +22,17 @@ std::int64_t block_rows(std::int64_t weights) {
 /// Rows of `stride` floats would fall into few sets of the L1 cache.
 bool strides_alias(std::int64_t stride) {
   return stride % 1024 == 0;
+}
+
+/// Nearly equal parts of `depth` columns, whole cache lines each.
+std::int64_t part_depth(std::int64_t depth) {
+  const std::int64_t parts = std::max<std::int64_t>(1, ceil_div(depth, kDepth));
+  return ceil_div(ceil_div(depth, parts), kPad) * kPad;
+}
+
+/// The sums are the outputs.
+bool is_plain(const Epilogue& e) {
+  return e.bias == nullptr && e.residual == nullptr && e.activation == Activation::kNone;
 }
 
 /// Weights as panels [panel][tap and input channel][tile_columns].
@@ -54,7 +67,10 @@ class RowBlock {
         capacity_(capacity),
         depth_(pixels.columns()),
         panels_(ceil_div(conv.output.channels, k.tile_columns)),
-        in_place_(pixels.in_place() != nullptr && !strides_alias(pixels.columns())) {}
+        part_depth_(part_depth(depth_)),
+        in_place_(pixels.in_place() != nullptr && !strides_alias(pixels.columns())),
+        plain_output_(is_plain(conv.epilogue) && conv.output.step_y == 1 &&
+                      conv.output.step_x == 1) {}
 
   std::int64_t panels() const { return panels_; }
   std::int64_t floats() const { return row_floats() + sum_floats() + offset_floats() + kPad; }
@@ -69,7 +85,7 @@ class RowBlock {
     find_offsets(first, count);
     std::int64_t c = 0;
     do {  // once at least: without taps the result is the epilogue of zero
-      const std::int64_t depth = std::min(kDepth, depth_ - c);
+      const std::int64_t depth = std::min(part_depth_, depth_ - c);
       const float* a = rows_;
       if (in_place_) {
         a = pixels_.in_place() + first * depth_ + c;
@@ -77,27 +93,44 @@ class RowBlock {
         pixels_.copy_rows(first, count, c, depth, rows_, kDepth + kPad);
       }
       for (std::int64_t panel = panels.first; panel < panels.end; ++panel) {
-        float* sums = sums_ + (depth_ > kDepth ? panel * capacity_ * k_.tile_columns : 0);
+        const Sums sums = sums_of(panel, first);
         k_.multiply({.rows = count,
                      .depth = depth,
                      .a = a,
                      .a_stride = in_place_ ? depth_ : kDepth + kPad,
                      .b = weights + (panel * depth_ + c) * k_.tile_columns,
-                     .c = sums,
-                     .c_stride = k_.tile_columns,
+                     .c = sums.data,
+                     .c_stride = sums.stride,
                      .accumulate = c > 0});
-        if (c + depth == depth_) {
-          store(panel, count, sums);
+        if (c + depth == depth_ && !sums.are_outputs) {
+          store(panel, count, sums.data);
         }
       }
-      c += kDepth;
+      c += depth;
     } while (c < depth_);
   }
 
  private:
+  /// Where a panel's sums are formed.
+  struct Sums {
+    float* data;
+    std::int64_t stride;
+    bool are_outputs;  ///< in the output itself: nothing is left to be stored
+  };
+
+  Sums sums_of(std::int64_t panel, std::int64_t first_row) const {
+    const OutputPlaces& o = conv_.output;
+    const std::int64_t column = panel * k_.tile_columns;
+    if (plain_output_ && column + k_.tile_columns <= o.channels) {
+      return {o.data + first_row * o.channels + column, o.channels, true};
+    }
+    const std::int64_t slot = depth_ > part_depth_ ? panel : 0;
+    return {sums_ + slot * capacity_ * k_.tile_columns, k_.tile_columns, false};
+  }
+
   std::int64_t row_floats() const { return in_place_ ? 0 : capacity_ * (kDepth + kPad); }
   std::int64_t sum_floats() const {
-    return (depth_ > kDepth ? panels_ : 1) * capacity_ * k_.tile_columns;
+    return (depth_ > part_depth_ ? panels_ : 1) * capacity_ * k_.tile_columns;
   }
   std::int64_t offset_floats() const { return 2 * capacity_; }
 
@@ -127,8 +160,8 @@ class RowBlock {
   const ConvKernels& k_;
   const GemmConv& conv_;
   const PixelRows& pixels_;
-  std::int64_t capacity_, depth_, panels_;
-  bool in_place_;
+  std::int64_t capacity_, depth_, panels_, part_depth_;
+  bool in_place_, plain_output_;
   float *rows_ = nullptr, *sums_ = nullptr;
   std::int64_t* offsets_ = nullptr;
 };

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "detforge/ops/activation.h"
+#include "detforge/ops/cpu/blocks.h"
 
 /// The innermost parts of the convolutions, written once over a vector type (simd.h) and compiled
 /// for AVX2 + FMA and for AVX-512. Everything here works on one block of one thread; the drivers
@@ -102,11 +103,13 @@ struct ConvKernels {
                          const WinogradTile& tile,
                          const WinogradLayout& layout,
                          float* values);
-  /// A^T m A of all channels of `shape`: epilogue and store of the tile's pixels inside the map.
+  /// A^T m A of some channels: epilogue and store of the tile's pixels inside the map. `values` and
+  /// `layout` count channels from the first of them, which is a multiple of tile_columns.
   void (*winograd_output)(const float* values,
                           const WinogradLayout& layout,
                           const WinogradTile& tile,
                           const MapShape& shape,
+                          const Range& channels,
                           const Epilogue& epilogue,
                           float* map);
   /// A d A^T of the tile's 4x4 output gradients, zeros outside the map.

@@ -3,35 +3,15 @@
 #include <algorithm>
 #include <omp.h>
 
-#include "detforge/ops/cpu/blocks.h"
+#include "detforge/ops/cpu/winograd_by_filters.h"
+#include "detforge/ops/cpu/winograd_tiles.h"
 
 namespace detforge::cpu {
 namespace {
 
-constexpr std::int64_t kPoints = 36;
-constexpr std::int64_t kTileSide = 4;
 constexpr std::int64_t kBlockTiles = 98;   // their values stay in the caches; a multiple of 14
 constexpr std::int64_t kSharedBlocks = 4;  // at most so many in one that all threads share
 constexpr std::int64_t kGradientBlockTiles = 160;
-constexpr std::int64_t kDepth = 256;  // input channels at a time: a panel fits in L1
-
-/// The tiles of a batch, numbered image by image and row by row.
-class TileGrid {
- public:
-  explicit TileGrid(const MapShape& s)
-      : rows_(ceil_div(s.height, kTileSide)),
-        columns_(ceil_div(s.width, kTileSide)),
-        count_(s.images * rows_ * columns_) {}
-  std::int64_t count() const { return count_; }
-  WinogradTile tile(std::int64_t index) const {
-    return {.image = index / columns_ / rows_,
-            .tile_y = index / columns_ % rows_,
-            .tile_x = index % columns_};
-  }
-
- private:
-  std::int64_t rows_, columns_, count_;
-};
 
 /// Filters in Winograd's domain: [point][panel][input][tile_columns].
 struct Filters {
@@ -87,11 +67,10 @@ class TileBlock {
   }
 
   void transform_output(std::int64_t t) const {
-    MapShape shape = conv_.shape;
-    shape.channels = conv_.outputs;
     k_.winograd_output(sums_ + t * k_.tile_columns,
                        {.point_stride = sum_point_, .panel_stride = sum_panel_},
-                       grid_.tile(range_.first + t), shape, conv_.epilogue, conv_.output);
+                       grid_.tile(range_.first + t), output_shape(conv_),
+                       {.first = 0, .end = conv_.outputs}, conv_.epilogue, conv_.output);
   }
 
  private:
@@ -182,8 +161,12 @@ void convolve_together(const ConvKernels& k,
 void winograd_convolution(const ConvKernels& kernels,
                           const WinogradConv& conv,
                           const Workspace& workspace) {
-  const Filters filters = transform_filters(kernels, conv, workspace);
   const std::int64_t tiles = TileGrid(conv.shape).count(), threads = omp_get_max_threads();
+  if (tiles <= kFewTiles) {
+    winograd_by_filters(kernels, conv, workspace);
+    return;
+  }
+  const Filters filters = transform_filters(kernels, conv, workspace);
   constexpr std::int64_t kBlocksApart = 4;  // per thread; with fewer, the last ones run alone
   if (threads > 1 && tiles < kBlocksApart * threads * kBlockTiles) {
     const std::int64_t size = std::min<std::int64_t>(threads, kSharedBlocks) * kBlockTiles;
@@ -202,6 +185,10 @@ void winograd_filter_gradient(const ConvKernels& k,
                               float* gradient,
                               const Workspace& workspace) {
   const TileGrid grid(shape);
+  if (grid.count() <= kFewTiles) {
+    winograd_gradient_by_filters(k, input, shape, grad_output, outputs, gradient, workspace);
+    return;
+  }
   const std::int64_t inputs = shape.channels, panels = ceil_div(inputs, k.tile_columns);
   const std::int64_t blocks = ceil_div(grid.count(), kGradientBlockTiles);
   const std::int64_t capacity = ceil_div(grid.count(), blocks);

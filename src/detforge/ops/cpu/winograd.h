@@ -18,6 +18,10 @@ struct WinogradConv {
   float* output = nullptr;  ///< NHWC, the input's size
 };
 
+inline MapShape output_shape(const WinogradConv& conv) {
+  return {conv.shape.images, conv.shape.height, conv.shape.width, conv.outputs};
+}
+
 /// output = epilogue(input * filters). Backward-data is the same with the gradient of the output as
 /// input and the filters' strides exchanged and flipped.
 void winograd_convolution(const ConvKernels& kernels,

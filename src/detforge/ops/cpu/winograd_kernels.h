@@ -68,14 +68,15 @@ void winograd_output(const float* values,
                      const WinogradLayout& layout,
                      const WinogradTile& tile,
                      const MapShape& s,
+                     const Range& channels,
                      const Epilogue& e,
                      float* map) {
   const std::int64_t y = tile.tile_y * kTile, x = tile.tile_x * kTile;
   const std::int64_t rows = smaller(kTile, s.height - y), columns = smaller(kTile, s.width - x);
   const std::int64_t corner = ((tile.image * s.height + y) * s.width + x) * s.channels;
-  for (std::int64_t c = 0; c < s.channels; c += kLanes) {
+  for (std::int64_t c = channels.first; c < channels.end; c += kLanes) {
     Register point[36], half[24], pixel[16];
-    const float* from = values + place(layout, c);
+    const float* from = values + place(layout, c - channels.first);
 #pragma GCC unroll 36
     for (int i = 0; i < 36; ++i) {
       point[i] = Vector::load(from + i * layout.point_stride);
