@@ -32,7 +32,7 @@ void randomize_norm(ConvLayer& layer) {
   const torch::NoGradGuard no_grad;
   std::uint64_t seed = 100;
   const auto randomize = [&](const std::string& name, Tensor tensor) {
-    if (name.find("norm") != std::string::npos) {
+    if (name.find("norm") != std::string::npos || name.find("bn") != std::string::npos) {
       tensor.copy_(test::random_tensor({32}, ++seed).abs() + 0.5);
     }
   };
@@ -104,6 +104,28 @@ TEST(ConvLayer, FoldedNormEqualsSeparateNorm) {
     EXPECT_TRUE(
         expect_close(layer->forward(input, residual), expected, {.rtol = 1e-4, .atol = 1e-5}));
   }
+}
+
+TEST(ConvLayer, NormsFoldedForGoodGiveTheSameBits) {
+  for (const StateNames names : {StateNames::kDetectron2, StateNames::kMmdetection}) {
+    for (const NormType norm : kAllNorms) {
+      ConvLayer layer(ConvLayerOptions{
+          .in_channels = 3, .out_channels = 32, .kernel = 3, .norm = norm, .names = names});
+      initialize_weights(*layer, 5);
+      randomize_norm(layer);
+      layer->eval();
+      const Tensor input = test::random_tensor({2, 3, 5, 6}, 1);
+      const Tensor before = layer->forward(input);
+      torch::nn::Module model;
+      model.register_module("layer", layer.ptr());
+      fold_norms_(model);
+      EXPECT_TRUE(layer->forward(input).equal(before));
+      const bool has_statistics = norm != NormType::kNone && norm != NormType::kGn;
+      EXPECT_EQ(model.buffers().size(), 0U);
+      EXPECT_EQ(layer->bias().defined(), norm == NormType::kNone || has_statistics);
+    }
+  }
+  EXPECT_THROW(fold_norms_(*make_layer(NormType::kBn)), Error);  // in training
 }
 
 TEST(ConvLayer, EvalBnInTrainingHasTheGradientsOfASeparateNorm) {

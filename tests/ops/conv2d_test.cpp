@@ -5,6 +5,7 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/ops/kernel_backend.h"
 #include "support/torch/naive_ops.h"
 #include "support/torch/tensors.h"
 
@@ -176,6 +177,36 @@ TEST(Conv2d, AnyLayoutOfOperandsGivesTheSameGradients) {
       }
     }
   }
+}
+
+TEST(Conv2d, AndInputHasTheGradientsOfTwoUses) {
+  torch::manual_seed(13);
+  for (const KernelBackend backend : {KernelBackend::kOwn, KernelBackend::kAten}) {
+    const ScopedKernelBackend scoped(backend);
+    for (const auto& [images, side, stride] :
+         {std::array<std::int64_t, 3>{2, 1, 1}, {2, 1, 2}, {2, 3, 1}, {2, 3, 2}, {0, 3, 1}}) {
+      const Tensor input = leaf({images, 32, 9, 11}), weight = leaf({48, 32, side, side});
+      const Conv2dOptions options{.stride = {stride, stride}, .padding = {side / 2, side / 2}};
+      const auto [output, shortcut] = conv2d_and_input(input, weight, {}, options);
+      EXPECT_TRUE(shortcut.equal(input));
+      const Tensor expected_output = at::conv2d(input, weight, {}, stride, side / 2);
+      const Tensor weights_of_sum = torch::randn_like(expected_output);
+      const auto loss = [&](const Tensor& y, const Tensor& x) {
+        return (y * weights_of_sum).sum() + x.square().sum();
+      };
+      const auto actual = torch::autograd::grad({loss(output, shortcut)}, {input, weight});
+      const auto expected = torch::autograd::grad({loss(expected_output, input)}, {input, weight});
+      EXPECT_TRUE(expect_close(actual[0], expected[0], {.rtol = 1e-4, .atol = 1e-4}));
+      EXPECT_TRUE(expect_close(actual[1], expected[1], {.rtol = 1e-4, .atol = 1e-4}));
+    }
+  }
+}
+
+TEST(Conv2d, AndInputOfAFrozenInputAsksForNoGradient) {
+  const Tensor input = torch::randn({1, 16, 8, 8}), weight = leaf({16, 16, 1, 1});
+  const auto [output, shortcut] = conv2d_and_input(input, weight, {}, {});
+  EXPECT_TRUE(output.requires_grad());
+  EXPECT_FALSE(shortcut.requires_grad());
 }
 
 TEST(Conv2d, TrainsOnlyWhatAsksForIt) {

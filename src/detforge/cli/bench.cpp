@@ -18,6 +18,7 @@
 #include "detforge/core/fma_peak.h"
 #include "detforge/core/timer.h"
 #include "detforge/distributed/single/single_process.h"
+#include "detforge/models/blocks.h"
 #include "detforge/ops/kernel_backend.h"
 #include "detforge/ops/op_profile.h"
 #include "detforge/ops/work_meter.h"
@@ -210,6 +211,7 @@ int bench_eval(BenchArguments arguments, int threads) {
   fill_in(arguments, config);
   const auto detector = build_detector(config);
   detector->eval();
+  fold_norms_(*detector);
   const torch::NoGradGuard no_grad;
   const Batch batch = collate(
       made_up_samples(arguments.size, arguments.batch, arguments.objects, class_count(config)),

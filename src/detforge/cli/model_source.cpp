@@ -10,6 +10,7 @@
 #include "detforge/core/error.h"
 #include "detforge/core/log.h"
 #include "detforge/export/load_weights.h"
+#include "detforge/models/blocks.h"
 #include "detforge/serialize/torch_file.h"
 
 namespace detforge {
@@ -98,6 +99,7 @@ LoadedModel load_model(const ModelSource& source) {
     model.class_names = named;  // the file does not say, the recipe does
   }
   model.detector->eval();
+  fold_norms_(*model.detector);
   return model;
 }
 

@@ -21,7 +21,7 @@ struct ModelSource {
   bool needs_data = true;  ///< see RecipeOptions
 };
 
-/// A detector ready for predict(): in eval mode, with weights.
+/// A detector ready for predict(): in eval mode, with weights, norms folded (models/blocks.h).
 struct LoadedModel {
   Config config;
   std::shared_ptr<Detector> detector;

@@ -10,6 +10,11 @@ namespace detforge {
 namespace {
 
 constexpr std::int64_t kGnGroups = 32;
+constexpr const char* kConvModule = "conv";  // of StateNames::kMmdetection
+
+const char* norm_name(StateNames names) {
+  return names == StateNames::kMmdetection ? "bn" : "norm";
+}
 
 Conv2dOptions conv_options(const ConvLayerOptions& o, Activation activation) {
   return {.stride = {o.stride, o.stride},
@@ -96,33 +101,75 @@ ConvLayerImpl::ConvLayerImpl(const ConvLayerOptions& options) : options_(options
                      std::to_string(options.out_channels) + " channels in " +
                      std::to_string(options.groups) + " groups is impossible",
                  "make both numbers of channels positive multiples of the groups");
-  const bool is_module = options.names == StateNames::kMmdetection;
-  torch::nn::Module* owner = this;
-  if (is_module) {
-    owner = register_module("conv", std::make_shared<torch::nn::Module>("conv")).get();
+  if (options.names == StateNames::kMmdetection) {
+    register_module(kConvModule, std::make_shared<torch::nn::Module>(kConvModule));
   }
-  weight_ = owner->register_parameter(
+  weight_ = owner().register_parameter(
       "weight", torch::zeros({options.out_channels, options.in_channels / options.groups,
                               options.kernel, options.kernel}));
   if (options.norm == NormType::kNone) {
-    bias_ = owner->register_parameter("bias", torch::zeros({options.out_channels}));
+    bias_ = owner().register_parameter("bias", torch::zeros({options.out_channels}));
   } else {
-    norm_ = register_module(is_module ? "bn" : "norm",
+    norm_ = register_module(norm_name(options.names),
                             Norm(options.norm, options.out_channels,
                                  NormOptions{options.norm_eps, options.norm_momentum}));
   }
 }
 
 Tensor ConvLayerImpl::forward(const Tensor& input, const Tensor& residual) const {
+  return run(input, residual, /*returns_input=*/false).output;
+}
+
+ConvAndInput ConvLayerImpl::forward_and_input(const Tensor& input) const {
+  return run(input, {}, /*returns_input=*/true);
+}
+
+ConvAndInput ConvLayerImpl::run(const Tensor& input,
+                                const Tensor& residual,
+                                bool returns_input) const {
+  const auto convolve = [&](const FoldedConv& conv, Activation activation,
+                            const Tensor& added) -> ConvAndInput {
+    const Conv2dOptions options = conv_options(options_, activation);
+    if (returns_input) {
+      return conv2d_and_input(input, conv.weight, conv.bias, options);
+    }
+    return {conv2d(input, conv.weight, conv.bias, options, added), {}};
+  };
   if (norm_.is_empty()) {
-    return conv2d(input, weight_, bias_, conv_options(options_, options_.activation), residual);
+    return convolve({weight_, bias_}, options_.activation, residual);
   }
   if (norm_->is_affine(input)) {
-    const auto [weight, bias] = norm_->fold(weight_, bias_);
-    return conv2d(input, weight, bias, conv_options(options_, options_.activation), residual);
+    return convolve(norm_->fold(weight_, bias_), options_.activation, residual);
   }
-  const Conv2dOptions plain = conv_options(options_, Activation::kNone);
-  return norm_->forward(conv2d(input, weight_, {}, plain), residual, options_.activation);
+  ConvAndInput result = convolve({weight_, {}}, Activation::kNone, {});
+  result.output = norm_->forward(result.output, residual, options_.activation);
+  return result;
+}
+
+torch::nn::Module& ConvLayerImpl::owner() {
+  return options_.names == StateNames::kMmdetection ? *named_children()[kConvModule] : *this;
+}
+
+void ConvLayerImpl::fold_norm_() {
+  if (norm_.is_empty() || !norm_->has_running_statistics()) {
+    return;
+  }
+  DETFORGE_CHECK(!is_training(), "the norms of a model in training cannot be folded",
+                 "call eval() first");
+  const torch::NoGradGuard no_grad;
+  const auto [weight, bias] = norm_->fold(weight_, bias_);
+  weight_.copy_(weight);
+  bias_ = owner().register_parameter("bias", bias, weight_.requires_grad());
+  unregister_module(norm_name(options_.names));
+  norm_ = nullptr;
+}
+
+void fold_norms_(torch::nn::Module& module) {
+  module.apply([](torch::nn::Module& child) {
+    if (auto* layer = child.as<ConvLayerImpl>()) {
+      layer->fold_norm_();
+    }
+  });
 }
 
 void ConvLayerImpl::initialize(std::uint64_t key) {

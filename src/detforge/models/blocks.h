@@ -36,6 +36,8 @@ class NormImpl : public torch::nn::Module {
   bool is_affine(const Tensor& input) const;
   /// Weight and bias of the convolution before, with this norm inside; is_affine() must hold.
   FoldedConv fold(const Tensor& conv_weight, const Tensor& conv_bias) const;
+  /// True for every type whose statistics are fixed outside training.
+  bool has_running_statistics() const { return type_ != NormType::kGn; }
   /// activation(norm(input) + residual); residual undefined or of the input's shape.
   Tensor forward(const Tensor& input,
                  const Tensor& residual = {},
@@ -84,12 +86,20 @@ class ConvLayerImpl : public torch::nn::Module, public Initializable {
   /// input [N,in,H,W] -> [N,out,H',W']; residual undefined or of the output's shape. N = 0 is
   /// allowed.
   Tensor forward(const Tensor& input, const Tensor& residual = {}) const;
+  /// The same without a residual, for an input that a shortcut uses once more: see
+  /// conv2d_and_input.
+  ConvAndInput forward_and_input(const Tensor& input) const;
   void initialize(std::uint64_t key) override;
+  /// See fold_norms_.
+  void fold_norm_();
 
   const Tensor& weight() const { return weight_; }
   const Tensor& bias() const { return bias_; }  ///< undefined if there is a norm
 
  private:
+  torch::nn::Module& owner();  ///< of the weight and the bias
+  ConvAndInput run(const Tensor& input, const Tensor& residual, bool returns_input) const;
+
   ConvLayerOptions options_;
   Tensor weight_, bias_;
   Norm norm_{nullptr};
@@ -117,6 +127,11 @@ class LinearLayerImpl : public torch::nn::Module, public Initializable {
   Tensor weight_, bias_;
 };
 TORCH_MODULE(LinearLayer);
+
+/// Puts every norm with running statistics below `module` into the weight and the bias of its
+/// convolution, for good: the same outputs, computed with less work. For a model in eval mode that
+/// will only predict: its state no longer has the names that files of weights have.
+void fold_norms_(torch::nn::Module& module);
 
 /// Turns the gradients of all parameters below `module` off for good (FREEZE_AT).
 void freeze_parameters(torch::nn::Module& module);

@@ -121,6 +121,38 @@ Tensor transpose_to_tiles(const Tensor& input, const Tensor& weight, const Tenso
   return at::pixel_shuffle(at::conv2d(input, tile_weight, tile_bias), side);
 }
 
+/// conv2d and, if `returns_input`, conv2d_and_input; else the result has no input.
+ConvAndInput checked_conv2d(const Tensor& input,
+                            const Tensor& weight,
+                            const Tensor& bias,
+                            const Conv2dOptions& options,
+                            const Tensor& residual,
+                            bool returns_input) {
+  check_conv(input, weight, weight.dim() == 4 ? weight.size(1) * options.groups : 0);
+  check_arguments(options, bias, weight.size(0));
+  const cpu::ConvShape shape = conv_shape(input, weight, options);
+  const std::array<std::int64_t, 4> output_sizes{shape.images, shape.out_channels, shape.output(0),
+                                                 shape.output(1)};
+  check_window(shape);
+  DETFORGE_CHECK(!residual.defined() || residual.sizes() == at::IntArrayRef(output_sizes),
+                 "the residual and the convolution's output differ in shape",
+                 "the shortcut must have the stride and channels of the block");
+  ConvAndInput result{.output = {}, .input = returns_input ? input : Tensor()};
+  if (input.size(0) == 0 || weight.size(0) == 0) {
+    result.output = finish(empty_result(output_sizes, input, weight, bias), options, residual);
+  } else if (!use_own_kernels(input, shape)) {
+    result.output = finish(at::conv2d(input.contiguous(), weight, bias, options.stride,
+                                      options.padding, options.dilation, options.groups),
+                           options, residual);
+  } else if (returns_input) {
+    result = own_conv2d_and_input(input, weight, bias, options);
+  } else {
+    result.output = own_conv2d(input, weight, bias, options, residual);
+  }
+  meter(LayerKind::kConv, result.output, weight[0].numel(), input, weight, options);
+  return result;
+}
+
 }  // namespace
 
 Tensor activate_(Tensor output, Activation activation, double leaky_slope) {
@@ -140,27 +172,14 @@ Tensor conv2d(const Tensor& input,
               const Tensor& bias,
               const Conv2dOptions& options,
               const Tensor& residual) {
-  check_conv(input, weight, weight.dim() == 4 ? weight.size(1) * options.groups : 0);
-  check_arguments(options, bias, weight.size(0));
-  const cpu::ConvShape shape = conv_shape(input, weight, options);
-  const std::array<std::int64_t, 4> output_sizes{shape.images, shape.out_channels, shape.output(0),
-                                                 shape.output(1)};
-  check_window(shape);
-  DETFORGE_CHECK(!residual.defined() || residual.sizes() == at::IntArrayRef(output_sizes),
-                 "the residual and the convolution's output differ in shape",
-                 "the shortcut must have the stride and channels of the block");
-  Tensor output;
-  if (input.size(0) == 0 || weight.size(0) == 0) {
-    output = finish(empty_result(output_sizes, input, weight, bias), options, residual);
-  } else if (use_own_kernels(input, shape)) {
-    output = own_conv2d(input, weight, bias, options, residual);
-  } else {
-    output = finish(at::conv2d(input.contiguous(), weight, bias, options.stride, options.padding,
-                               options.dilation, options.groups),
-                    options, residual);
-  }
-  meter(LayerKind::kConv, output, weight[0].numel(), input, weight, options);
-  return output;
+  return checked_conv2d(input, weight, bias, options, residual, /*returns_input=*/false).output;
+}
+
+ConvAndInput conv2d_and_input(const Tensor& input,
+                              const Tensor& weight,
+                              const Tensor& bias,
+                              const Conv2dOptions& options) {
+  return checked_conv2d(input, weight, bias, options, {}, /*returns_input=*/true);
 }
 
 Tensor conv_transpose2d(const Tensor& input,

@@ -34,6 +34,18 @@ Tensor conv2d(const Tensor& input,
               const Conv2dOptions& options,
               const Tensor& residual = {});
 
+struct ConvAndInput {
+  Tensor output, input;
+};
+
+/// conv2d of an input that a shortcut around the convolution uses once more: give the shortcut the
+/// returned `input`. Its gradient is then added while the convolution's own one is stored, which
+/// saves a pass over the map. Same values and gradients as conv2d and the input itself.
+ConvAndInput conv2d_and_input(const Tensor& input,
+                              const Tensor& weight,
+                              const Tensor& bias,
+                              const Conv2dOptions& options);
+
 /// Transposed convolution with the same rules (mask head's 2x2 stride 2); no residual.
 ///   weight [Cin,Cout/groups,kh,kw]
 Tensor conv_transpose2d(const Tensor& input,

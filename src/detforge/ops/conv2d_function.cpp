@@ -128,14 +128,16 @@ OutputGradient through_activation(const Call& call,
   return result;
 }
 
+/// Gives the output and, if asked for, the input again (see conv2d_and_input).
 class OwnConvFunction : public torch::autograd::Function<OwnConvFunction> {
  public:
-  static Tensor forward(AutogradContext* ctx,
-                        const Tensor& any_input,
-                        const Tensor& any_weight,
-                        const c10::optional<Tensor>& any_bias,
-                        const c10::optional<Tensor>& any_residual,
-                        const Call& call) {
+  static variable_list forward(AutogradContext* ctx,
+                               const Tensor& any_input,
+                               const Tensor& any_weight,
+                               const c10::optional<Tensor>& any_bias,
+                               const c10::optional<Tensor>& any_residual,
+                               const Call& call,
+                               bool returns_input) {
     const Tensor input = any_input.contiguous(kNhwc), weight = any_weight.contiguous();
     const Tensor bias = any_bias ? any_bias->contiguous() : Tensor();
     const Tensor residual = any_residual ? any_residual->contiguous(kNhwc) : Tensor();
@@ -153,7 +155,7 @@ class OwnConvFunction : public torch::autograd::Function<OwnConvFunction> {
     ctx->save_for_backward({any_weight.requires_grad() ? input : Tensor(),
                             any_input.requires_grad() ? weight : Tensor(),
                             call.activation == Activation::kNone ? Tensor() : output});
-    return output;
+    return returns_input ? variable_list{output, any_input} : variable_list{output};
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
@@ -169,9 +171,12 @@ class OwnConvFunction : public torch::autograd::Function<OwnConvFunction> {
     if (needs[0] != 0) {
       RECORD_FUNCTION("detforge::conv backward data", {});
       grad_input = empty_result(call, /*is_output=*/false, gradient.options());
-      run_pass(call, !call.transposed, gradient, saved[1], {}, grad_input);
+      const Tensor others = grads.size() > 1 ? grads[1].contiguous(kNhwc) : Tensor();
+      run_pass(call, !call.transposed, gradient, saved[1], {.residual = data_or_null(others)},
+               grad_input);
     }
-    return {grad_input, grad_weight, grad_bias, needs[3] != 0 ? gradient : Tensor(), Tensor()};
+    return {grad_input, grad_weight, grad_bias, needs[3] != 0 ? gradient : Tensor(),
+            Tensor(),   Tensor()};
   }
 
  private:
@@ -189,6 +194,21 @@ class OwnConvFunction : public torch::autograd::Function<OwnConvFunction> {
     return result;
   }
 };
+
+variable_list convolve(const Tensor& input,
+                       const Tensor& weight,
+                       const Tensor& bias,
+                       const Conv2dOptions& options,
+                       const Tensor& residual,
+                       bool returns_input) {
+  RECORD_FUNCTION("detforge::conv2d", {});
+  return OwnConvFunction::apply(input, weight, optional(bias), optional(residual),
+                                Call{.shape = conv_shape(input, weight, options),
+                                     .activation = options.activation,
+                                     .leaky_slope = options.leaky_slope,
+                                     .transposed = false},
+                                returns_input);
+}
 
 }  // namespace
 
@@ -227,12 +247,18 @@ Tensor own_conv2d(const Tensor& input,
                   const Tensor& bias,
                   const Conv2dOptions& options,
                   const Tensor& residual) {
-  RECORD_FUNCTION("detforge::conv2d", {});
-  return OwnConvFunction::apply(input, weight, optional(bias), optional(residual),
-                                Call{.shape = conv_shape(input, weight, options),
-                                     .activation = options.activation,
-                                     .leaky_slope = options.leaky_slope,
-                                     .transposed = false});
+  return convolve(input, weight, bias, options, residual, /*returns_input=*/false)[0];
+}
+
+ConvAndInput own_conv2d_and_input(const Tensor& input,
+                                  const Tensor& weight,
+                                  const Tensor& bias,
+                                  const Conv2dOptions& options) {
+  if (!input.requires_grad()) {  // nor shall the returned one, though the weight may
+    return {own_conv2d(input, weight, bias, options, {}), input};
+  }
+  const variable_list results = convolve(input, weight, bias, options, {}, /*returns_input=*/true);
+  return {results[0], results[1]};
 }
 
 Tensor own_conv_transpose2d(const Tensor& input,
@@ -244,7 +270,8 @@ Tensor own_conv_transpose2d(const Tensor& input,
                                 Call{.shape = transposed_conv_shape(input, weight, options),
                                      .activation = options.activation,
                                      .leaky_slope = options.leaky_slope,
-                                     .transposed = true});
+                                     .transposed = true},
+                                /*returns_input=*/false)[0];
 }
 
 }  // namespace detforge

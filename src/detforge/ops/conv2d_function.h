@@ -19,6 +19,12 @@ Tensor own_conv2d(const Tensor& input,
                   const Conv2dOptions& options,
                   const Tensor& residual);
 
+/// See conv2d_and_input; not for N = 0.
+ConvAndInput own_conv2d_and_input(const Tensor& input,
+                                  const Tensor& weight,
+                                  const Tensor& bias,
+                                  const Conv2dOptions& options);
+
 /// activation(conv_transpose(input, weight) + bias), not for N = 0.
 Tensor own_conv_transpose2d(const Tensor& input,
                             const Tensor& weight,

@@ -21,9 +21,10 @@ class DarknetBlock : public torch::nn::Module {
   }
 
   Tensor forward(const Tensor& input) const {
-    const Tensor output = conv2_->forward(conv1_->forward(input));
+    const auto [reduced, shortcut] = conv1_->forward_and_input(input);
+    const Tensor output = conv2_->forward(reduced);
     // The activation's backward reads its output, so it may be changed only if there is none.
-    return output.requires_grad() ? output + input : output.add_(input);
+    return output.requires_grad() ? output + shortcut : output.add_(shortcut);
   }
 
  private:

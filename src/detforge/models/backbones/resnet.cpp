@@ -68,12 +68,12 @@ class ResidualBlock : public torch::nn::Module {
   }
 
   Tensor forward(const Tensor& input) {
-    const Tensor residual = shortcut_.is_empty() ? input : shortcut_->forward(input);
-    Tensor x = input;
-    for (std::size_t i = 0; i + 1 < convs_.size(); ++i) {
+    auto [x, shortcut] = convs_.front()->forward_and_input(input);
+    for (std::size_t i = 1; i + 1 < convs_.size(); ++i) {
       x = convs_[i]->forward(x);
     }
-    return convs_.back()->forward(x, residual);
+    return convs_.back()->forward(x,
+                                  shortcut_.is_empty() ? shortcut : shortcut_->forward(shortcut));
   }
 
  private:
