@@ -3,6 +3,7 @@
 
     tables.py compare FOLDER            of FOLDER/MODEL-TASK-SIZE-BATCH.ours and .peer, one line of JSON a run
     tables.py growth FOLDER             of FOLDER/MODEL.ours
+    tables.py curves FOLDER PICTURE     of the run folders in FOLDER, the first to be compared with each other one; the losses as a picture
     tables.py write PAGE NAME TABLE     puts the file TABLE between the comments "NAME begin" and "NAME end" of PAGE
 """
 import json
@@ -75,6 +76,64 @@ def growth(folder):
                   "times faster", "s a megapixel", "peak", "MiB"], rows)
 
 
+def read_curve(run):
+    """Iterations and total losses."""
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    lines = [line for line in lines if "total_loss" in line]
+    return [line["iteration"] + 1 for line in lines], [line["total_loss"] for line in lines]
+
+
+def read_ap(run):
+    """The AP of each kind, in percent, of the last evaluation."""
+    last = max((run / "eval").iterdir(), key=lambda folder: int(folder.name.removeprefix("iter_")))
+    metrics = json.loads((last / "metrics.json").read_text())
+    by_kind = {"bbox": metrics} if "AP" in metrics else metrics
+    return {kind: 100 * numbers["AP"] for kind, numbers in by_kind.items()}
+
+
+def curves(folder, picture):
+    runs = sorted((path.parent for path in folder.glob("*/metrics.jsonl")), key=lambda run: (run / "config.yaml").stat().st_mtime)
+    losses = {run.name: read_curve(run) for run in runs}
+    picture.write_text(draw(losses))
+    first = losses[runs[0].name][1]
+    rows = []
+    for run in runs:
+        values = losses[run.name][1]
+        fifth = max(1, len(values) // 5)
+        apart = statistics.mean(abs(a - b) / b for a, b in zip(values, first))
+        rows.append([run.name, *(f"{statistics.mean(values[i * fifth:(i + 1) * fifth]):.3f}" for i in range(5)),
+                     "" if run == runs[0] else f"{100 * apart:.1f} %",
+                     ", ".join(f"{kind} {ap:.1f}" for kind, ap in read_ap(run).items())])
+    return table(["run", "loss of the first fifth", "second", "third", "fourth", "last", "mean distance to the first run", "AP"], rows)
+
+
+def draw(losses):
+    """Curves of (iterations, values) by name, as SVG."""
+    width, height, left, bottom = 720, 360, 50, 30
+    last = max(steps[-1] for steps, _ in losses.values())
+    top = max(max(values) for _, values in losses.values())
+    colours = ["#0072b2", "#d55e00", "#999999"]
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">',
+             f'<rect width="{width}" height="{height}" fill="white"/>']
+
+    def place(step, value):
+        return (f"{left + (width - left - 10) * step / last:.1f},"
+                f"{height - bottom - (height - bottom - 10) * value / top:.1f}")
+
+    for tick in range(5):
+        value = top * tick / 4
+        x, y = place(0, value).split(",")
+        parts.append(f'<line x1="{x}" y1="{y}" x2="{width - 10}" y2="{y}" stroke="#ddd"/>'
+                     f'<text x="{left - 6}" y="{float(y) + 4}" text-anchor="end">{value:.2f}</text>'
+                     f'<text x="{place(last * tick / 4, 0).split(",")[0]}" y="{height - 10}" text-anchor="middle">{last * tick // 4}</text>')
+    for (name, (steps, values)), colour in zip(losses.items(), colours):
+        points = " ".join(place(step, value) for step, value in zip(steps, values))
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
+    for row, (name, colour) in enumerate(zip(losses, colours)):
+        parts.append(f'<text x="{width - 220}" y="{30 + 18 * row}" fill="{colour}">{name}</text>')
+    return "\n".join([*parts, "</svg>\n"])
+
+
 def write(page, name, table_file):
     text = pathlib.Path(page).read_text()
     new = pathlib.Path(table_file).read_text().strip()
@@ -90,6 +149,8 @@ def main():
             print(compare(pathlib.Path(folder)))
         case ["growth", folder]:
             print(growth(pathlib.Path(folder)))
+        case ["curves", folder, picture]:
+            print(curves(pathlib.Path(folder), pathlib.Path(picture)))
         case ["write", page, name, table_file]:
             write(page, name, table_file)
         case _:
