@@ -342,6 +342,21 @@ TEST(ConvKernels, ActivationBackwardMasksAndSumsTheBias) {
   }
 }
 
+TEST(ConvKernels, ScaleGradientIsTheProductAndTheSum) {
+  torch::manual_seed(14);
+  for (const std::int64_t count : {1, 7, 16, 64, 65, 4608}) {
+    const Tensor gradient = torch::randn({count}), weight = torch::randn({count});
+    const Tensor products = gradient.to(torch::kDouble) * weight.to(torch::kDouble);
+    for (const ConvKernels* build : builds()) {
+      Tensor scaled = at::full({count}, NAN);
+      const float sum = build->scale_gradient(gradient.data_ptr<float>(), weight.data_ptr<float>(),
+                                              count, -1.5F, scaled.data_ptr<float>());
+      EXPECT_TRUE(scaled.equal(gradient * -1.5F)) << build->name;
+      EXPECT_NEAR(sum, products.sum().item<double>(), 1e-6 * products.abs().sum().item<double>());
+    }
+  }
+}
+
 TEST(ConvKernels, AnInfiniteGradientAtADeadReluIsZero) {
   const Tensor output = torch::tensor({0.0F, 1.0F}), gradient = torch::tensor({INFINITY, 2.0F});
   for (const ConvKernels* build : builds()) {

@@ -163,7 +163,7 @@ TEST_F(LoopTest, EvaluatesTheAverageAndTrainsOnWithTheWeights) {
         if (iteration == 2) {
           throw Error("no space left", "free some");
         }
-        return {.metric = 0.5};
+        return {.metric = 0.5, .values = {}};
       },
       2, detector, averaging, log, &ema);
   TrainParts averaged = parts();

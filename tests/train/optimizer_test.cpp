@@ -147,7 +147,7 @@ TEST(Sgd, FullModelClippingScalesAllGradientsTogether) {
           {.momentum = 0, .weight_decay = 0, .clip = {.type = Clip::kFullModel, .value = 1.0}});
   model["a.weight"].mutable_grad() = torch::full({1}, 3.0f);
   model["b.weight"].mutable_grad() = torch::full({1}, 4.0f);
-  EXPECT_DOUBLE_EQ(sgd.gradient_norm(), 5.0);
+  EXPECT_DOUBLE_EQ(sgd.gradient_norm().total, 5.0);
   sgd.step(1.0);
   EXPECT_NEAR(model["a.weight"].item<float>(), -0.6f, 1e-6f);
   EXPECT_NEAR(model["b.weight"].item<float>(), -0.8f, 1e-6f);
@@ -187,9 +187,9 @@ TEST(Sgd, GradientNormOfLargeTensorsEqualsTorchAndShowsOneNan) {
   Sgd sgd(model, {});
   model["weight"].mutable_grad() = torch::randn({300, 517});
   const double expected = model["weight"].grad().to(torch::kDouble).norm().item<double>();
-  EXPECT_NEAR(sgd.gradient_norm(), expected, 1e-12 * expected);
+  EXPECT_NEAR(sgd.gradient_norm().total, expected, 1e-12 * expected);
   model["weight"].mutable_grad()[299][516] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_TRUE(std::isnan(sgd.gradient_norm()));
+  EXPECT_TRUE(std::isnan(sgd.gradient_norm().total));
 }
 
 TEST(Sgd, GradientOfAnotherMemoryLayoutIsApplied) {

@@ -35,7 +35,7 @@ TEST(TrainStep, ReportsEveryTermTheirSumAndTheGradientNorm) {
   ASSERT_EQ(result.losses.size(), 2u);
   EXPECT_EQ(result.losses[0].first, "loss_cls");
   EXPECT_DOUBLE_EQ(result.total, result.losses[0].second + result.losses[1].second);
-  EXPECT_DOUBLE_EQ(result.grad_norm, sgd.gradient_norm());
+  EXPECT_DOUBLE_EQ(result.grad_norm, sgd.gradient_norm().total);
   EXPECT_TRUE(result.updated());
 }
 

@@ -3,11 +3,63 @@
 #include <string>
 #include <vector>
 
+#include <ATen/Parallel.h>
+#include <ATen/record_function.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/ops/cpu/conv_kernels.h"
+#include "detforge/ops/kernel_backend.h"
 
 namespace detforge {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+Tensor scale_outputs(const Tensor& weight, const Tensor& scale) {
+  std::vector<std::int64_t> per_output(static_cast<std::size_t>(weight.dim()), 1);
+  per_output[0] = weight.size(0);
+  return weight * scale.view(per_output);
+}
+
+/// scale_outputs with both gradients in one pass over the weight, without the product of weight and
+/// gradient that LibTorch's multiplication stores and then sums.
+class ScaleOutputs : public torch::autograd::Function<ScaleOutputs> {
+ public:
+  static Tensor forward(AutogradContext* ctx, const Tensor& weight, const Tensor& scale) {
+    ctx->save_for_backward({weight, scale});
+    return scale_outputs(weight, scale);
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    RECORD_FUNCTION("detforge::fold backward", {});
+    const variable_list saved = ctx->get_saved_variables();
+    const Tensor gradient = grads[0].contiguous(), weight = saved[0].contiguous();
+    const Tensor scale = saved[1].contiguous();
+    Tensor grad_weight = at::empty_like(weight), grad_scale = at::empty_like(scale);
+    const std::int64_t outputs = weight.size(0), count = outputs > 0 ? weight.numel() / outputs : 0;
+    const float *g = gradient.data_ptr<float>(), *w = weight.data_ptr<float>(),
+                *s = scale.data_ptr<float>();
+    float *to = grad_weight.data_ptr<float>(), *sums = grad_scale.data_ptr<float>();
+    at::parallel_for(0, outputs, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t o = begin; o < end; ++o) {
+        sums[o] = cpu::conv_kernels()->scale_gradient(g + o * count, w + o * count, count, s[o],
+                                                      to + o * count);
+      }
+    });
+    return {grad_weight, grad_scale};
+  }
+};
+
+/// Without a gradient for the scale LibTorch's multiplication is one pass as well.
+bool use_own_kernels(const Tensor& weight, const Tensor& scale) {
+  return scale.requires_grad() && kernel_backend() == KernelBackend::kOwn &&
+         cpu::conv_kernels() != nullptr && weight.is_cpu() && weight.scalar_type() == at::kFloat;
+}
+
+}  // namespace
 
 FoldedConv fold_frozen_norm(const Tensor& weight, const Tensor& bias, const FrozenNorm& norm) {
   for (const Tensor* tensor : {&norm.gamma, &norm.beta, &norm.running_mean, &norm.running_var}) {
@@ -18,9 +70,9 @@ FoldedConv fold_frozen_norm(const Tensor& weight, const Tensor& bias, const Froz
   }
   const Tensor scale = norm.gamma * (norm.running_var + norm.eps).rsqrt();
   const Tensor mean = bias.defined() ? norm.running_mean - bias : norm.running_mean;
-  std::vector<std::int64_t> per_channel(static_cast<std::size_t>(weight.dim()), 1);
-  per_channel[0] = weight.size(0);
-  return {weight * scale.view(per_channel), norm.beta - mean * scale};
+  return {use_own_kernels(weight, scale) ? ScaleOutputs::apply(weight, scale)
+                                         : scale_outputs(weight, scale),
+          norm.beta - mean * scale};
 }
 
 }  // namespace detforge

@@ -158,23 +158,26 @@ NamedTensors Sgd::gradients() const {
   return result;
 }
 
-double Sgd::gradient_norm() const {
-  double sum = 0;
-  for (const double part : power_sums(gradients(), 2.0)) {
-    sum += part;
+GradientNorm Sgd::gradient_norm() const {
+  GradientNorm norm{.total = 0, .squares = power_sums(gradients(), 2.0)};
+  for (const double part : norm.squares) {
+    norm.total += part;
   }
-  return std::sqrt(sum);
+  norm.total = std::sqrt(norm.total);
+  return norm;
 }
 
 /// One factor per parameter.
-std::vector<double> Sgd::clip_scales(const NamedTensors& gradients) const {
+std::vector<double> Sgd::clip_scales(const NamedTensors& gradients,
+                                     const GradientNorm& norm) const {
   const GradientClipOptions& clip = options_.clip;
   std::vector<double> scales(gradients.size(), 1.0);
   if (clip.type != GradientClipOptions::Type::kNorm &&
       clip.type != GradientClipOptions::Type::kFullModel) {
     return scales;
   }
-  const std::vector<double> sums = power_sums(gradients, clip.norm_type);
+  const std::vector<double> sums =
+      clip.norm_type == 2.0 ? norm.squares : power_sums(gradients, clip.norm_type);
   if (clip.type == GradientClipOptions::Type::kFullModel) {
     double total = 0;
     for (const double sum : sums) {
@@ -188,9 +191,9 @@ std::vector<double> Sgd::clip_scales(const NamedTensors& gradients) const {
   return scales;
 }
 
-void Sgd::step(double lr) {
+void Sgd::step(double lr, const GradientNorm& norm) {
   const NamedTensors grads = gradients();
-  const std::vector<double> scales = clip_scales(grads);
+  const std::vector<double> scales = clip_scales(grads, norm);
   const bool by_value = options_.clip.type == GradientClipOptions::Type::kValue;
   const double limit = by_value ? options_.clip.value : std::numeric_limits<double>::infinity();
   for_each_chunk(make_chunks(grads), [&](std::size_t, const Chunk& chunk) {

@@ -42,6 +42,12 @@ struct SgdOptions {
 /// torchvision (`bn1.weight`).
 bool is_norm_parameter(const std::string& name);
 
+/// Of all gradients together, and the sum of squares of each parameter's.
+struct GradientNorm {
+  double total = 0;
+  std::vector<double> squares;
+};
+
 /// Stochastic gradient descent with momentum, weight decay and Detectron2's parameter groups:
 ///   g <- clip(g) + wd p;   v <- momentum v + g;   p <- p - lr (nesterov ? g + momentum v : v)
 /// Updates the trainable parameters (requires_grad at construction) of the module that it was made
@@ -50,7 +56,8 @@ bool is_norm_parameter(const std::string& name);
 /// detectron2/solver/build.py.
 ///   Sgd sgd(model, {.weight_decay = 1e-4});
 ///   loss.backward();
-///   if (std::isfinite(sgd.gradient_norm())) sgd.step(lr);
+///   const GradientNorm norm = sgd.gradient_norm();
+///   if (std::isfinite(norm.total)) sgd.step(lr, norm);
 class Sgd {
  public:
   Sgd(const torch::nn::Module& model, SgdOptions options);
@@ -60,9 +67,10 @@ class Sgd {
   /// Square root of the sum of squares of all gradients, in double; not finite if any element is
   /// not. Throws Error naming a parameter without gradient: the Detector contract promises one to
   /// each.
-  double gradient_norm() const;
-  /// One update of every parameter. Gradients are not changed. Same Error as gradient_norm().
-  void step(double lr);
+  GradientNorm gradient_norm() const;
+  /// One update of every parameter. `norm` is that of these gradients, which are not changed.
+  void step(double lr, const GradientNorm& norm);
+  void step(double lr) { step(lr, gradient_norm()); }
 
   /// Trainable parameters, their gradients being the module's; share storage with the module.
   NamedTensors parameters() const;
@@ -78,7 +86,7 @@ class Sgd {
     Tensor parameter, momentum;
     double weight_decay, lr_factor;
   };
-  std::vector<double> clip_scales(const NamedTensors& gradients) const;
+  std::vector<double> clip_scales(const NamedTensors& gradients, const GradientNorm& norm) const;
   NamedTensors gradients() const;
 
   SgdOptions options_;

@@ -122,9 +122,10 @@ StepResult train_step(Detector& detector,
   Timer timer;
   average_gradients(optimizer, communicator);
   result.backward_s += timer.restart();
-  result.grad_norm = optimizer.gradient_norm();
-  if (std::isfinite(result.grad_norm)) {
-    optimizer.step(options.lr);
+  const GradientNorm norm = optimizer.gradient_norm();
+  result.grad_norm = norm.total;
+  if (std::isfinite(norm.total)) {
+    optimizer.step(options.lr, norm);
   } else {
     result.nonfinite = nonfinite_gradients(optimizer);
   }

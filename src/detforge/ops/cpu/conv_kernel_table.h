@@ -17,6 +17,7 @@ constexpr ConvKernels make_conv_kernels(const char* name) {
           .pack = pack_panel,
           .activation_gradient = activation_gradient,
           .add_rows = add_rows,
+          .scale_gradient = scale_gradient,
           .winograd_input = winograd_input,
           .winograd_output = winograd_output,
           .winograd_output_gradient = winograd_output_gradient,

@@ -95,6 +95,11 @@ struct ConvKernels {
   /// bias_sum[channels] += the sum over rows of values[rows][channels]
   void (*add_rows)(const float* values, std::int64_t rows, std::int64_t channels, float* bias_sum);
 
+  /// One output of a weight that is scaled: scaled = scale * gradient, [count] each; returns the
+  /// sum of gradient * weight, which is the scale's gradient.
+  float (*scale_gradient)(
+      const float* gradient, const float* weight, std::int64_t count, float scale, float* scaled);
+
   // Winograd F(4x4,3x3), stride 1, padding 1; channels are multiples of `lanes`.
 
   /// B^T d B of the 6x6 pixels around the tile, zeros outside the map.

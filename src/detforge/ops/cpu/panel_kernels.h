@@ -102,6 +102,35 @@ void add_rows(const float* values, std::int64_t rows, std::int64_t channels, flo
   }
 }
 
+float scale_gradient(
+    const float* gradient, const float* weight, std::int64_t count, float scale, float* scaled) {
+  constexpr int kSums = 4;  // more than one, so that additions need not wait for each other
+  const Register factor = Vector::set(scale);
+  Register sums[kSums] = {Vector::zero(), Vector::zero(), Vector::zero(), Vector::zero()};
+  std::int64_t i = 0;
+  for (; i + kSums * kLanes <= count; i += kSums * kLanes) {
+    for (int s = 0; s < kSums; ++s) {
+      const std::int64_t at = i + s * kLanes;
+      const Register g = Vector::load(gradient + at);
+      sums[s] = Vector::fma(g, Vector::load(weight + at), sums[s]);
+      Vector::store(scaled + at, Vector::mul(g, factor));
+    }
+  }
+  for (; i < count; i += kLanes) {
+    const std::int64_t part = smaller(kLanes, count - i);
+    const Register g = Vector::load_part(gradient + i, part);
+    sums[0] = Vector::fma(g, Vector::load_part(weight + i, part), sums[0]);
+    Vector::store_part(scaled + i, Vector::mul(g, factor), part);
+  }
+  alignas(64) float lanes[kLanes];
+  Vector::store(lanes, Vector::add(Vector::add(sums[0], sums[1]), Vector::add(sums[2], sums[3])));
+  float sum = 0;
+  for (const float lane : lanes) {
+    sum += lane;
+  }
+  return sum;
+}
+
 void activation_gradient(const float* output,
                          const float* grad_output,
                          std::int64_t rows,
