@@ -60,6 +60,12 @@ TEST(LoadConfig, ACfgFileForAnotherArchitectureIsRefused) {
               HasSubstr("only read with MODEL.META_ARCHITECTURE Darknet"));
 }
 
+TEST(LoadConfig, ANetworkOfACfgFileHasNoStagesToComputeAgain) {
+  const std::string base = (test::source_dir() / "configs" / "Base-Darknet.yaml").string();
+  EXPECT_THAT(load_error(base, {"MODEL.DARKNET.CFG", "a.cfg", "MODEL.BACKBONE.CHECKPOINT", "true"}),
+              HasSubstr("has no stages"));
+}
+
 TEST(LoadConfig, FollowsBaseRelativeToTheFileAndLetsTheChildWin) {
   const ConfigFolder folder;
   folder.write_recipe("parent/base.yaml", "SOLVER:\n  BASE_LR: 0.5\n  MAX_ITER: 7\n");

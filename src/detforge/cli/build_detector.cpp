@@ -55,6 +55,7 @@ ResNetOptions resnet_options(const ModelConfig& model) {
       .width_per_group = model.resnets.width_per_group,
       .stride_in_1x1 = model.resnets.stride_in_1x1,
       .res5_dilation = static_cast<int>(model.resnets.res5_dilation),
+      .checkpoint = model.backbone.checkpoint,
       .freeze_at = static_cast<int>(model.backbone.freeze_at),
       .out_features = model.resnets.out_features,
   };
@@ -151,10 +152,12 @@ RoiHeadsOptions roi_heads_options(const Config& config) {
   };
 }
 
-Darknet53Options darknet53_options(const DarknetConfig& darknet) {
+Darknet53Options darknet53_options(const ModelConfig& model) {
+  const DarknetConfig& darknet = model.darknet;
   Darknet53Options options{
       .stem_channels = darknet.stem_out_channels,
       .norm = darknet.norm_eval ? NormType::kEvalBn : NormType::kBn,
+      .checkpoint = model.backbone.checkpoint,
       .frozen_stages = static_cast<int>(darknet.freeze_at),
   };
   std::transform(darknet.stage_blocks.begin(), darknet.stage_blocks.end(), options.blocks.begin(),
@@ -207,7 +210,7 @@ YoloOutputOptions yolo_output_options(const Config& config) {
 YoloV3Options yolov3_options(const Config& config) {
   const YoloConfig& yolo = config.model.yolo;
   return {
-      .darknet = darknet53_options(config.model.darknet),
+      .darknet = darknet53_options(config.model),
       .neck = {.widths = yolo.neck_channels},
       .head = {.widths = yolo.head_channels},
       .layout = {.scales = yolo_scales(yolo), .num_classes = yolo.num_classes},

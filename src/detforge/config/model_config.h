@@ -8,6 +8,7 @@ namespace detforge {
 struct BackboneConfig {
   std::string name = "build_resnet_backbone";
   std::int64_t freeze_at = 2;
+  bool checkpoint = false;  ///< ours
   bool operator==(const BackboneConfig&) const = default;
 };
 

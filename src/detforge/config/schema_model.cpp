@@ -46,6 +46,9 @@ std::vector<Key> backbone_keys() {
       {KEY(model.backbone.freeze_at),
        "freezes the first stages: 0 none, 1 the stem, 2 stem and res2, ..., 5 all",
        {.min = 0, .max = 5}},
+      {KEY(model.backbone.checkpoint),
+       "backward keeps the input of each stage of a ResNet or Darknet-53 alone and computes the "
+       "stage again: less memory for one more forward (our key)"},
       {KEY(model.resnets.depth),
        "ResNet variant; 18 and 34 need RES2_OUT_CHANNELS 64",
        {.choices = {"18", "34", "50", "101", "152"}}},

@@ -146,6 +146,11 @@ void check_cfg(const ModelConfig& model, const Checker& check) {
                            "MODEL.DARKNET.CFG names none"
                          : "MODEL.DARKNET.CFG is only read with MODEL.META_ARCHITECTURE Darknet",
                 from_cfg ? "set MODEL.DARKNET.CFG" : "set MODEL.META_ARCHITECTURE Darknet");
+  check.require(!from_cfg || !model.backbone.checkpoint,
+                {"MODEL.BACKBONE.CHECKPOINT", "MODEL.META_ARCHITECTURE"},
+                "a network of a .cfg file has no stages that MODEL.BACKBONE.CHECKPOINT could "
+                "compute again",
+                "set MODEL.BACKBONE.CHECKPOINT false");
 }
 
 void check_yolo(const ModelConfig& model, const Checker& check) {

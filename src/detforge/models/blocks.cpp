@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/ops/activation_checkpoint.h"
 #include "detforge/ops/batch_norm.h"
 #include "detforge/ops/group_norm.h"
 
@@ -73,8 +74,10 @@ Tensor NormImpl::forward(const Tensor& input, const Tensor& residual, Activation
                       residual);
   }
   if (type_ == NormType::kBn && is_training()) {
+    const bool updates = !is_recomputing();
     return batch_norm(
-        input, weight_, bias_, running_mean_, running_var_,
+        input, weight_, bias_, updates ? running_mean_ : running_mean_.clone(),
+        updates ? running_var_ : running_var_.clone(),
         {.eps = options_.eps, .momentum = options_.momentum, .activation = activation}, residual);
   }
   Tensor output = at::batch_norm(input, weight_, bias_, running_mean_, running_var_, false,

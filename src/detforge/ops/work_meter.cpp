@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "detforge/core/error.h"
+#include "detforge/ops/activation_checkpoint.h"
 
 namespace detforge {
 namespace {
@@ -43,7 +44,15 @@ void WorkMeter::add(const LayerShape& shape, const LayerWork& work) {
   meter->forward_macs_ += work.macs;
   meter->backward_macs_ +=
       (work.trains_weight ? work.macs : 0) + (work.needs_input_gradient ? work.macs : 0);
-  meter->kept_bytes_ += work.trains_weight || work.needs_input_gradient ? work.output_bytes : 0;
+  if (!is_recomputing() && (work.trains_weight || work.needs_input_gradient)) {
+    meter->kept_bytes_ += work.output_bytes;
+  }
+}
+
+void WorkMeter::add_kept(double bytes) {
+  if (current() != nullptr) {
+    current()->kept_bytes_ += bytes;
+  }
 }
 
 }  // namespace detforge

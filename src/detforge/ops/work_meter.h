@@ -55,8 +55,11 @@ class WorkMeter {
   /// Every shape once, in the order of their first runs.
   const std::vector<LayerCount>& layers() const { return layers_; }
 
-  /// Called by ops/conv2d for each layer; does nothing without a meter on this thread.
+  /// Called by ops/conv2d for each layer; does nothing without a meter on this thread. A layer that
+  /// is computed again counts as work, but not among what is kept.
   static void add(const LayerShape& shape, const LayerWork& work);
+  /// Called for what else backward needs.
+  static void add_kept(double bytes);
 
  private:
   LayerCount& count_of(const LayerShape& shape);

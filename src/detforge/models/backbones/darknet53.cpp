@@ -4,6 +4,7 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/ops/activation_checkpoint.h"
 
 namespace detforge {
 
@@ -60,7 +61,7 @@ void check(const Darknet53Options& o) {
 
 }  // namespace
 
-Darknet53Impl::Darknet53Impl(const Darknet53Options& options) {
+Darknet53Impl::Darknet53Impl(const Darknet53Options& options) : checkpoint_(options.checkpoint) {
   check(options);
   stem_ = register_module("conv1", ConvLayer(darknet_layer({.in_channels = 3,
                                                             .out_channels = options.stem_channels,
@@ -80,6 +81,7 @@ Darknet53Impl::Stage Darknet53Impl::make_stage(const Darknet53Options& options, 
   const std::int64_t channels = options.stem_channels << (index + 1);
   const auto holder = register_module(name, std::make_shared<torch::nn::Module>(name));
   Stage stage;
+  stage.module = holder;
   stage.conv = holder->register_module("conv", ConvLayer(darknet_layer({.in_channels = channels / 2,
                                                                         .out_channels = channels,
                                                                         .kernel = 3,
@@ -98,14 +100,21 @@ Darknet53Impl::Stage Darknet53Impl::make_stage(const Darknet53Options& options, 
   return stage;
 }
 
+Tensor Darknet53Impl::Stage::forward(const Tensor& input) const {
+  Tensor x = conv->forward(input);
+  for (const auto& block : blocks) {
+    x = block->forward(x);
+  }
+  return x;
+}
+
 std::vector<Tensor> Darknet53Impl::forward(const Tensor& images) {
   Tensor x = stem_->forward(images);
   std::vector<Tensor> outputs;
   for (std::size_t index = 0; index < stages_.size(); ++index) {
-    x = stages_[index].conv->forward(x);
-    for (const auto& block : stages_[index].blocks) {
-      x = block->forward(x);
-    }
+    const Stage& stage = stages_[index];
+    const auto run = [&stage](const Tensor& input) { return stage.forward(input); };
+    x = checkpoint_ ? checkpoint_activations(run, x, stage.module->parameters()) : run(x);
     if (index >= kFirstOutput) {
       outputs.push_back(x);
     }

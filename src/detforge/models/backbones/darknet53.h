@@ -14,7 +14,8 @@ struct Darknet53Options {
   std::int64_t stem_channels = 32;           ///< doubles with each stage: 64, 128, ... 1024
   std::array<int, 5> blocks{1, 2, 8, 8, 4};  ///< residual blocks of each stage
   NormType norm = NormType::kEvalBn;         ///< kBn: mmdetection's norm_eval False
-  int frozen_stages = -1;  ///< freezes the first of conv1, conv_res_block1, ..., 5; -1 and 0: none
+  bool checkpoint = false;  ///< backward computes each stage again (ops/activation_checkpoint.h)
+  int frozen_stages = -1;   ///< freezes the first of conv1, conv_res_block1, ..., 5; -1 and 0: none
 };
 
 /// Darknet-53 without classifier: images [N,3,H,W] -> maps of strides 8, 16, 32, whose H and W are
@@ -35,11 +36,15 @@ class Darknet53Impl : public torch::nn::Module {
 
  private:
   struct Stage {
+    std::shared_ptr<torch::nn::Module> module;  ///< holds the layers
     ConvLayer conv{nullptr};
     std::vector<std::shared_ptr<DarknetBlock>> blocks;
+
+    Tensor forward(const Tensor& input) const;
   };
   Stage make_stage(const Darknet53Options& options, std::size_t index);
 
+  bool checkpoint_;
   ConvLayer stem_{nullptr};
   std::vector<Stage> stages_;
   std::vector<FeatureSpec> features_;

@@ -7,6 +7,7 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/ops/activation_checkpoint.h"
 #include "detforge/ops/max_pool.h"
 
 namespace detforge {
@@ -122,7 +123,7 @@ NormType norm_of(const ResNetOptions& o, bool frozen) {
 
 }  // namespace
 
-ResNetImpl::ResNetImpl(const ResNetOptions& options) {
+ResNetImpl::ResNetImpl(const ResNetOptions& options) : checkpoint_(options.checkpoint) {
   check(options);
   add_stem(options);
   add_stages(options);
@@ -160,7 +161,7 @@ void ResNetImpl::add_stages(const ResNetOptions& o) {
     block.norm = norm_of(o, o.freeze_at >= number);
     stride *= block.stride;
     auto holder = register_module(name, std::make_shared<torch::nn::Module>(name));
-    Stage stage;
+    Stage stage{.module = holder, .blocks = {}, .is_output = false};
     for (int i = 0; i < counts[static_cast<std::size_t>(index)]; ++i) {
       stage.blocks.push_back(
           holder->register_module(std::to_string(i), std::make_shared<ResidualBlock>(block)));
@@ -183,15 +184,21 @@ void ResNetImpl::add_stages(const ResNetOptions& o) {
   }
 }
 
+Tensor ResNetImpl::Stage::forward(Tensor x) const {
+  for (const auto& block : blocks) {
+    x = block->forward(x);
+  }
+  return x;
+}
+
 std::vector<Tensor> ResNetImpl::forward(const Tensor& images) {
   // ReLU behind the pooling: the result and its gradient are the same, on a quarter of the pixels.
   Tensor x =
       max_pool(stem_->forward(images), {.kernel = 3, .stride = 2, .padding = 1, .relu = true});
   std::vector<Tensor> outputs;
   for (const Stage& stage : stages_) {
-    for (const auto& block : stage.blocks) {
-      x = block->forward(x);
-    }
+    const auto run = [&stage](const Tensor& input) { return stage.forward(input); };
+    x = checkpoint_ ? checkpoint_activations(run, x, stage.module->parameters()) : run(x);
     if (stage.is_output) {
       outputs.push_back(x);
     }

@@ -19,9 +19,10 @@ struct ResNetOptions {
   std::int64_t num_groups = 1;        ///< of the 3x3 convolutions (ResNeXt)
   std::int64_t width_per_group = 64;  ///< res2's bottleneck width is num_groups * width_per_group
   bool stride_in_1x1 =
-      true;               ///< stride in the first 1x1 (MSRA weights) or in the 3x3 (torchvision)
-  int res5_dilation = 1;  ///< 1, or 2: res5 keeps res4's resolution
-  int freeze_at = 2;      ///< freezes the stem (1) and stages res2.. (2..5); 0: nothing
+      true;                 ///< stride in the first 1x1 (MSRA weights) or in the 3x3 (torchvision)
+  int res5_dilation = 1;    ///< 1, or 2: res5 keeps res4's resolution
+  bool checkpoint = false;  ///< backward computes each stage again (ops/activation_checkpoint.h)
+  int freeze_at = 2;        ///< freezes the stem (1) and stages res2.. (2..5); 0: nothing
   std::vector<std::string> out_features{"res2", "res3", "res4", "res5"};
 };
 
@@ -40,12 +41,16 @@ class ResNetImpl : public torch::nn::Module {
 
  private:
   struct Stage {
+    std::shared_ptr<torch::nn::Module> module;  ///< holds the blocks
     std::vector<std::shared_ptr<ResidualBlock>> blocks;
     bool is_output = false;
+
+    Tensor forward(Tensor x) const;
   };
   void add_stem(const ResNetOptions& options);
   void add_stages(const ResNetOptions& options);
 
+  bool checkpoint_;
   ConvLayer stem_{nullptr};
   std::vector<Stage> stages_;
   std::vector<FeatureSpec> features_;
