@@ -22,6 +22,10 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
+if [ "$steps" -lt 100 ]; then
+  echo "with fewer than 100 steps, of which every 20th is logged, there is no curve" >&2
+  exit 2
+fi
 . benchmarks/measure.sh
 
 out=$(mktemp -d)

@@ -1,4 +1,4 @@
-# Sourced by compare.sh and growth.sh, which have gone to the repository's root.
+# Sourced by compare.sh, growth.sh and curves.sh, which have gone to the repository's root.
 detforge=${DETFORGE_BIN:-build/release/bin/detforge}
 python=/usr/bin/python3
 if [ ! -x "$detforge" ]; then

@@ -99,9 +99,8 @@ def curves(folder, picture):
     rows = []
     for run in runs:
         values = losses[run.name][1]
-        fifth = max(1, len(values) // 5)
         apart = statistics.mean(abs(a - b) / b for a, b in zip(values, first))
-        rows.append([run.name, *(f"{statistics.mean(values[i * fifth:(i + 1) * fifth]):.3f}" for i in range(5)),
+        rows.append([run.name, *(f"{statistics.mean(values[i * len(values) // 5:(i + 1) * len(values) // 5]):.3f}" for i in range(5)),
                      "" if run == runs[0] else f"{100 * apart:.1f} %",
                      ", ".join(f"{kind} {ap:.1f}" for kind, ap in read_ap(run).items())])
     return table(["run", "loss of the first fifth", "second", "third", "fourth", "last", "mean distance to the first run", "AP"], rows)

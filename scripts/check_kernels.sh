@@ -8,7 +8,7 @@ build() { # OUTPUT FLAGS...: the kernels and their test, without LibTorch
   local out=$1 objects=() source isa
   shift
   mkdir -p "$out"
-  for source in src/detforge/ops/cpu/{conv_*,pixel_rows,winograd}.cpp tests/ops/conv_guard_test.cpp; do
+  for source in src/detforge/ops/cpu/{conv_*,pixel_rows,winograd*}.cpp tests/ops/conv_guard_test.cpp; do
     isa=()
     case $source in
       *_avx2.cpp) isa=(-O3 -mavx2 -mfma) ;;

@@ -9,4 +9,6 @@ cmake --build --preset release
 # The short fuzzing run: a minute of building the first time, then 30 s. A longer one: scripts/fuzz.sh 600.
 # ctest's fuzz.* entries run the same targets without libFuzzer.
 [ $# -gt 0 ] || scripts/fuzz.sh 10
+# The convolution kernels under sanitizers: a minute of building.
+[ $# -gt 0 ] || scripts/check_kernels.sh
 ctest --preset release --no-tests=error "$@"

@@ -189,17 +189,37 @@ TEST(Conv2d, AndInputHasTheGradientsOfTwoUses) {
       const Conv2dOptions options{.stride = {stride, stride}, .padding = {side / 2, side / 2}};
       const auto [output, shortcut] = conv2d_and_input(input, weight, {}, options);
       EXPECT_TRUE(shortcut.equal(input));
+      if (backend == KernelBackend::kOwn && images > 0) {
+        EXPECT_EQ(shortcut.grad_fn(), output.grad_fn());  // one backward for both gradients
+      }
       const Tensor expected_output = at::conv2d(input, weight, {}, stride, side / 2);
       const Tensor weights_of_sum = torch::randn_like(expected_output);
       const auto loss = [&](const Tensor& y, const Tensor& x) {
         return (y * weights_of_sum).sum() + x.square().sum();
       };
       const auto actual = torch::autograd::grad({loss(output, shortcut)}, {input, weight});
-      const auto expected = torch::autograd::grad({loss(expected_output, input)}, {input, weight});
+      const auto expected = torch::autograd::grad({loss(expected_output, input)}, {input, weight},
+                                                  {}, /*retain_graph=*/true);
       EXPECT_TRUE(expect_close(actual[0], expected[0], {.rtol = 1e-4, .atol = 1e-4}));
       EXPECT_TRUE(expect_close(actual[1], expected[1], {.rtol = 1e-4, .atol = 1e-4}));
     }
   }
+}
+
+TEST(Conv2d, AndInputMayBeUsedInPart) {
+  torch::manual_seed(15);
+  const Tensor input = leaf({1, 16, 8, 8}), weight = leaf({16, 16, 3, 3}), bias = leaf({16});
+  const Conv2dOptions options{.padding = {1, 1}, .activation = Activation::kLeakyRelu};
+  const auto [output, shortcut] = conv2d_and_input(input, weight, bias, options);
+  const Tensor alone = conv2d(input, weight, bias, options);
+  const auto of_output = torch::autograd::grad({output.sum()}, {input, weight, bias}, {}, true);
+  const auto expected = torch::autograd::grad({alone.sum()}, {input, weight, bias});
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_TRUE(expect_close(of_output[i], expected[i], {.rtol = 1e-5, .atol = 1e-5})) << i;
+  }
+  const auto of_shortcut = torch::autograd::grad({shortcut.sum()}, {input, weight});
+  EXPECT_TRUE(of_shortcut[0].equal(torch::ones_like(input)));
+  EXPECT_TRUE(of_shortcut[1].equal(torch::zeros_like(weight)));
 }
 
 TEST(Conv2d, AndInputOfAFrozenInputAsksForNoGradient) {

@@ -71,6 +71,7 @@ void run_guarded(const cpu::ConvKernels& k,
       k, s, algorithm, input.data(), weight.data(),
       {.bias = bias.data(), .residual = residual.data(), .activation = Activation::kRelu},
       output.data(), workspace);
+  cpu::conv_forward(k, s, algorithm, input.data(), weight.data(), {}, output.data(), workspace);
   cpu::activation_backward(k, Activation::kRelu, 0, outputs / s.out_channels, s.out_channels,
                            output.data(), residual.data(), output.data(), bias.data(), workspace);
   const GuardedArray input_bias(s.in_channels, guard);  // as a transposed convolution has one
@@ -78,6 +79,12 @@ void run_guarded(const cpu::ConvKernels& k,
       k, s, algorithm, output.data(), weight.data(),
       {.bias = input_bias.data(), .activation = Activation::kLeakyRelu, .leaky_slope = 0.1F},
       input.data(), workspace);
+  const GuardedArray other(s.images * s.input[0] * s.input[1] * s.in_channels, guard);
+  for (const float* others :
+       {static_cast<const float*>(nullptr), static_cast<const float*>(other.data())}) {
+    cpu::conv_backward_data(k, s, algorithm, output.data(), weight.data(), {.residual = others},
+                            input.data(), workspace);
+  }
   cpu::conv_backward_weight(k, s, algorithm, input.data(), output.data(), weight.data(), workspace);
 }
 
@@ -101,7 +108,7 @@ TEST(ConvKernelsGuarded, TouchNothingOutsideTheirArrays) {
     for (const Guard guard : {Guard::kBehind, Guard::kBefore}) {
       for (const ConvShape& s :
            {shape(3, 5, 7, 6, 3, 2), shape(17, 33, 5, 9, 1, 1), shape(1, 1, 1, 1, 1, 1),
-            shape(300, 2, 3, 3, 3, 1), shape(8, 40, 11, 10, 7, 2)}) {
+            shape(300, 2, 3, 3, 3, 1), shape(8, 40, 11, 10, 7, 2), shape(8, 33, 30, 27, 3, 1)}) {
         if (build != nullptr) {
           run_guarded(*build, s, ConvAlgorithm::kGemm, guard);
         }
@@ -110,6 +117,19 @@ TEST(ConvKernelsGuarded, TouchNothingOutsideTheirArrays) {
            {shape(16, 48, 7, 9, 3, 1), shape(32, 16, 1, 2, 3, 1), shape(16, 16, 131, 127, 3, 1)}) {
         if (build != nullptr) {
           run_guarded(*build, s, ConvAlgorithm::kWinograd, guard);
+        }
+      }
+    }
+  }
+}
+
+TEST(ConvKernelsGuarded, ScaleGradientTouchesNothingOutsideItsArrays) {
+  for (const cpu::ConvKernels* build : {cpu::avx2_conv_kernels(), cpu::avx512_conv_kernels()}) {
+    for (const Guard guard : {Guard::kBehind, Guard::kBefore}) {
+      for (const std::int64_t count : {1, 31, 65, 4608}) {
+        const GuardedArray gradient(count, guard), weight(count, guard), scaled(count, guard);
+        if (build != nullptr) {
+          build->scale_gradient(gradient.data(), weight.data(), count, 2.0F, scaled.data());
         }
       }
     }

@@ -247,10 +247,12 @@ TEST(ConvKernels, WinogradEqualsFloat64ForRaggedSizesAndManyTiles) {
 
 TEST(ConvKernels, EpilogueAddsBiasAndResidualAndActivates) {
   torch::manual_seed(8);
-  for (const ConvAlgorithm algorithm : {ConvAlgorithm::kGemm, ConvAlgorithm::kWinograd}) {
-    const ConvShape s = square(2, 48, 48, 9, 7, 3, 1);
+  // Few tiles, and more than Winograd takes part after part of the filters.
+  for (const auto& [algorithm, s] : {std::pair{ConvAlgorithm::kGemm, square(2, 48, 48, 9, 7, 3, 1)},
+                                     {ConvAlgorithm::kWinograd, square(2, 48, 80, 9, 7, 3, 1)},
+                                     {ConvAlgorithm::kWinograd, square(1, 48, 80, 50, 49, 3, 1)}}) {
     const Operands o = random_operands(s);
-    const Tensor bias = torch::randn({48}), residual = torch::randn_like(o.grad_output);
+    const Tensor bias = torch::randn({s.out_channels}), residual = torch::randn_like(o.grad_output);
     const Tensor sum = at::conv2d(o.input.contiguous(), o.weight, bias, 1, 1) + residual;
     for (const ConvKernels* build : builds()) {
       for (const Activation activation :
@@ -299,7 +301,10 @@ TEST(ConvKernelsProperty, AnyNumberOfThreadsGivesTheSameBits) {
   for (const auto& [shape, algorithm] :
        {std::pair{square(2, 48, 64, 37, 29, 3, 2), ConvAlgorithm::kGemm},
         std::pair{square(1, 300, 64, 5, 4, 1, 1), ConvAlgorithm::kGemm},
+        // many segments of a weight gradient; two, with groups of columns and of rows
         std::pair{square(1, 8, 24, 130, 97, 3, 1), ConvAlgorithm::kGemm},
+        std::pair{square(1, 48, 64, 45, 45, 3, 1), ConvAlgorithm::kGemm},
+        std::pair{square(1, 32, 96, 45, 45, 1, 1), ConvAlgorithm::kGemm},
         std::pair{square(2, 32, 48, 61, 70, 3, 1), ConvAlgorithm::kWinograd},
         std::pair{square(1, 16, 64, 9, 9, 3, 1), ConvAlgorithm::kWinograd},
         std::pair{square(1, 272, 144, 19, 20, 3, 1), ConvAlgorithm::kWinograd},

@@ -25,7 +25,7 @@ Tensor scale_outputs(const Tensor& weight, const Tensor& scale) {
 }
 
 /// scale_outputs with both gradients in one pass over the weight, without the product of weight and
-/// gradient that LibTorch's multiplication stores and then sums.
+/// gradient that LibTorch's multiplication stores and then sums. There is no second derivative.
 class ScaleOutputs : public torch::autograd::Function<ScaleOutputs> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& weight, const Tensor& scale) {
@@ -39,24 +39,27 @@ class ScaleOutputs : public torch::autograd::Function<ScaleOutputs> {
     const Tensor gradient = grads[0].contiguous(), weight = saved[0].contiguous();
     const Tensor scale = saved[1].contiguous();
     Tensor grad_weight = at::empty_like(weight), grad_scale = at::empty_like(scale);
+    constexpr std::int64_t kGrain = 32768;  // values that are worth a thread
     const std::int64_t outputs = weight.size(0), count = outputs > 0 ? weight.numel() / outputs : 0;
     const float *g = gradient.data_ptr<float>(), *w = weight.data_ptr<float>(),
                 *s = scale.data_ptr<float>();
     float *to = grad_weight.data_ptr<float>(), *sums = grad_scale.data_ptr<float>();
-    at::parallel_for(0, outputs, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t o = begin; o < end; ++o) {
-        sums[o] = cpu::conv_kernels()->scale_gradient(g + o * count, w + o * count, count, s[o],
-                                                      to + o * count);
-      }
-    });
+    at::parallel_for(0, outputs, kGrain / (count + 1) + 1,
+                     [&](std::int64_t begin, std::int64_t end) {
+                       for (std::int64_t o = begin; o < end; ++o) {
+                         sums[o] = cpu::conv_kernels()->scale_gradient(g + o * count, w + o * count,
+                                                                       count, s[o], to + o * count);
+                       }
+                     });
     return {grad_weight, grad_scale};
   }
 };
 
-/// Without a gradient for the scale LibTorch's multiplication is one pass as well.
+/// With one gradient alone LibTorch's multiplication is one pass as well.
 bool use_own_kernels(const Tensor& weight, const Tensor& scale) {
-  return scale.requires_grad() && kernel_backend() == KernelBackend::kOwn &&
-         cpu::conv_kernels() != nullptr && weight.is_cpu() && weight.scalar_type() == at::kFloat;
+  return weight.requires_grad() && scale.requires_grad() &&
+         kernel_backend() == KernelBackend::kOwn && cpu::conv_kernels() != nullptr &&
+         weight.is_cpu() && weight.scalar_type() == at::kFloat;
 }
 
 }  // namespace

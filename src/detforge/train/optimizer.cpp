@@ -193,6 +193,9 @@ std::vector<double> Sgd::clip_scales(const NamedTensors& gradients,
 
 void Sgd::step(double lr, const GradientNorm& norm) {
   const NamedTensors grads = gradients();
+  DETFORGE_CHECK(norm.squares.size() == grads.size(),
+                 "the norm of other gradients was given to the optimizer",
+                 "give it what its gradient_norm() returned");
   const std::vector<double> scales = clip_scales(grads, norm);
   const bool by_value = options_.clip.type == GradientClipOptions::Type::kValue;
   const double limit = by_value ? options_.clip.value : std::numeric_limits<double>::infinity();

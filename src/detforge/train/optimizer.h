@@ -64,12 +64,13 @@ class Sgd {
 
   /// Drops all gradients (they become undefined, so that backward need not add to zeros).
   void zero_grad();
-  /// Square root of the sum of squares of all gradients, in double; not finite if any element is
-  /// not. Throws Error naming a parameter without gradient: the Detector contract promises one to
-  /// each.
+  /// Sums of squares and their root, in double; not finite if any element is not. Throws Error
+  /// naming a parameter without gradient: the Detector contract promises one to each.
   GradientNorm gradient_norm() const;
-  /// One update of every parameter. `norm` is that of these gradients, which are not changed.
+  /// One update of every parameter. `norm` is that of these gradients, which are not changed. Same
+  /// Error as gradient_norm().
   void step(double lr, const GradientNorm& norm);
+  /// For who has no other use for the norm.
   void step(double lr) { step(lr, gradient_norm()); }
 
   /// Trainable parameters, their gradients being the module's; share storage with the module.

@@ -8,8 +8,8 @@
 namespace detforge::cpu {
 namespace {
 
-// Columns at a time, at most: a panel of weights fits in the L1 cache, and the 9 taps of every 32
-// channels are parts of one size.
+// Columns at a time, at most: with AVX-512 a panel of weights takes 36 KiB of a L1 cache of 48, and
+// the 9 taps of every 32 channels are parts of one size.
 constexpr std::int64_t kDepth = 288;
 
 /// Pixels of one block, multiples of 14: few, so that they stay in the L1 cache while the weights
@@ -124,14 +124,15 @@ class RowBlock {
     if (plain_output_ && column + k_.tile_columns <= o.channels) {
       return {o.data + first_row * o.channels + column, o.channels, true};
     }
-    const std::int64_t slot = depth_ > part_depth_ ? panel : 0;
+    const std::int64_t slot = sum_slots() > 1 ? panel : 0;
     return {sums_ + slot * capacity_ * k_.tile_columns, k_.tile_columns, false};
   }
 
   std::int64_t row_floats() const { return in_place_ ? 0 : capacity_ * (kDepth + kPad); }
-  std::int64_t sum_floats() const {
-    return (depth_ > part_depth_ ? panels_ : 1) * capacity_ * k_.tile_columns;
-  }
+  std::int64_t sum_floats() const { return sum_slots() * capacity_ * k_.tile_columns; }
+  /// Panels whose sums have to wait for more columns. (Of plain outputs only the last, partial
+  /// one.)
+  std::int64_t sum_slots() const { return depth_ > part_depth_ && !plain_output_ ? panels_ : 1; }
   std::int64_t offset_floats() const { return 2 * capacity_; }
 
   void find_offsets(std::int64_t first, std::int64_t count) const {

@@ -3,7 +3,6 @@
 #include <cstdint>
 
 #include "detforge/ops/activation.h"
-#include "detforge/ops/cpu/blocks.h"
 
 /// The innermost parts of the convolutions, written once over a vector type (simd.h) and compiled
 /// for AVX2 + FMA and for AVX-512. Everything here works on one block of one thread; the drivers
@@ -52,6 +51,10 @@ struct WinogradLayout {
 /// The 4x4 output pixels of one tile: rows 4 tile_y.., columns 4 tile_x.. of one image.
 struct WinogradTile {
   std::int64_t image = 0, tile_y = 0, tile_x = 0;
+};
+
+struct ChannelRange {
+  std::int64_t first = 0, end = 0;
 };
 
 /// 3x3 filters in memory: the tap (ky, kx) of output o and input i at
@@ -114,7 +117,7 @@ struct ConvKernels {
                           const WinogradLayout& layout,
                           const WinogradTile& tile,
                           const MapShape& shape,
-                          const Range& channels,
+                          const ChannelRange& channels,
                           const Epilogue& epilogue,
                           float* map);
   /// A d A^T of the tile's 4x4 output gradients, zeros outside the map.

@@ -158,7 +158,12 @@ void conv_backward_weight(const ConvKernels& kernels,
   assert(algorithm != ConvAlgorithm::kAten && s.groups == 1);
   const std::int64_t taps = s.kernel[0] * s.kernel[1];
   if (algorithm == ConvAlgorithm::kWinograd) {
-    winograd_filter_gradient(kernels, input, input_map(s), grad_output, s.out_channels, grad_weight,
+    winograd_filter_gradient(kernels,
+                             {.input = input,
+                              .shape = input_map(s),
+                              .grad_output = grad_output,
+                              .outputs = s.out_channels,
+                              .gradient = grad_weight},
                              workspace);
     return;
   }

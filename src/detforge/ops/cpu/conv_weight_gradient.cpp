@@ -69,23 +69,29 @@ class SumBlock {
   const PixelRows& pixels_;
 };
 
-/// The sum over segments of sums[segment][output][tap][channel], in the weights' layout.
-void write_gradient(const GemmWeightGradient& conv,
-                    const float* sums,
-                    std::int64_t stride,
-                    std::int64_t segments) {
-  const std::int64_t channels = conv.shape.channels, segment_stride = conv.outputs * stride;
+/// sums[0][row][column] += sums[1][row][column] + ...
+void add_segments(float* sums, std::int64_t rows, std::int64_t stride, std::int64_t segments) {
+#pragma omp parallel for schedule(static)
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t segment = 1; segment < segments; ++segment) {
+      const float* from = sums + (segment * rows + r) * stride;
+      for (std::int64_t c = 0; c < stride; ++c) {
+        sums[r * stride + c] += from[c];
+      }
+    }
+  }
+}
+
+/// From sums[output][tap][channel] to the weights' layout.
+void write_gradient(const GemmWeightGradient& conv, const float* sums, std::int64_t stride) {
+  const std::int64_t channels = conv.shape.channels;
 #pragma omp parallel for schedule(static)
   for (std::int64_t o = 0; o < conv.outputs; ++o) {
     for (std::size_t t = 0; t < conv.taps.size(); ++t) {
       const float* from = sums + o * stride + static_cast<std::int64_t>(t) * channels;
       float* to = conv.gradient + o * conv.output_stride + conv.taps[t].weight_offset;
       for (std::int64_t c = 0; c < channels; ++c) {
-        float sum = from[c];
-        for (std::int64_t segment = 1; segment < segments; ++segment) {
-          sum += from[segment * segment_stride + c];
-        }
-        to[c * conv.input_stride] = sum;
+        to[c * conv.input_stride] = from[c];
       }
     }
   }
@@ -142,7 +148,8 @@ void gemm_weight_gradient(const ConvKernels& kernels,
               memory + each * omp_get_thread_num(), sums + segment * sum_floats);
   }
   if (!direct) {
-    write_gradient(conv, sums, block.stride(), shares.segments);
+    add_segments(sums, conv.outputs, block.stride(), shares.segments);
+    write_gradient(conv, sums, block.stride());
   }
 }
 

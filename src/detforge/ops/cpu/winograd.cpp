@@ -4,7 +4,7 @@
 #include <omp.h>
 
 #include "detforge/ops/cpu/winograd_by_filters.h"
-#include "detforge/ops/cpu/winograd_tiles.h"
+#include "detforge/ops/cpu/winograd_gradient_values.h"
 
 namespace detforge::cpu {
 namespace {
@@ -54,9 +54,9 @@ class TileBlock {
     const std::int64_t point = product / panels_, panel = product % panels_;
     const std::int64_t channels = conv_.shape.channels;
     const float* b = filters.data + point * filters.point_stride + panel * filters.panel_stride;
-    for (std::int64_t c = 0; c < channels; c += kDepth) {
+    for (std::int64_t c = 0; c < channels; c += kFilterDepth) {
       k_.multiply({.rows = tiles(),
-                   .depth = std::min(kDepth, channels - c),
+                   .depth = std::min(kFilterDepth, channels - c),
                    .a = inputs_ + point * input_point_ + c,
                    .a_stride = input_stride_,
                    .b = b + c * k_.tile_columns,
@@ -162,7 +162,7 @@ void winograd_convolution(const ConvKernels& kernels,
                           const WinogradConv& conv,
                           const Workspace& workspace) {
   const std::int64_t tiles = TileGrid(conv.shape).count(), threads = omp_get_max_threads();
-  if (tiles <= kFewTiles) {
+  if (tiles <= kFewTiles && ceil_div(conv.outputs, kernels.tile_columns) >= threads) {
     winograd_by_filters(kernels, conv, workspace);
     return;
   }
@@ -178,57 +178,39 @@ void winograd_convolution(const ConvKernels& kernels,
 }
 
 void winograd_filter_gradient(const ConvKernels& k,
-                              const float* input,
-                              const MapShape& shape,
-                              const float* grad_output,
-                              std::int64_t outputs,
-                              float* gradient,
+                              const WinogradGradient& conv,
                               const Workspace& workspace) {
-  const TileGrid grid(shape);
-  if (grid.count() <= kFewTiles) {
-    winograd_gradient_by_filters(k, input, shape, grad_output, outputs, gradient, workspace);
+  const std::int64_t count = TileGrid(conv.shape).count(), outputs = conv.outputs;
+  const std::int64_t inputs = conv.shape.channels, panels = ceil_div(inputs, k.tile_columns);
+  if (count <= kFewTiles && gradient_parts(k, conv) >= omp_get_max_threads()) {
+    winograd_gradient_by_filters(k, conv, workspace);
     return;
   }
-  const std::int64_t inputs = shape.channels, panels = ceil_div(inputs, k.tile_columns);
-  const std::int64_t blocks = ceil_div(grid.count(), kGradientBlockTiles);
-  const std::int64_t capacity = ceil_div(grid.count(), blocks);
-  // Values of the input [point][panel][tile][tile_columns], of the gradient [point][tile][output].
-  const WinogradLayout in{.point_stride = panels * capacity * k.tile_columns + kPad,
-                          .panel_stride = capacity * k.tile_columns};
-  const std::int64_t out_stride = outputs + kPad;
-  const WinogradLayout out{.point_stride = capacity * out_stride + kPad,
-                           .panel_stride = k.tile_columns};
+  const std::int64_t blocks = ceil_div(count, kGradientBlockTiles);
+  const GradientValues values(k, conv, ceil_div(count, blocks), workspace);
   const std::int64_t sum_stride = panels * k.tile_columns, sum_point = outputs * sum_stride + kPad;
-  float* in_values = workspace(kPoints * in.point_stride);
-  float* out_values = workspace(kPoints * out.point_stride);
   float* sums = workspace(kPoints * sum_point);
-  MapShape out_shape = shape;
-  out_shape.channels = outputs;
 #pragma omp parallel
   for (std::int64_t b = 0; b < blocks; ++b) {
-    const Range tiles = part_of(grid.count(), b, blocks);
+    const Range tiles = part_of(count, b, blocks);
 #pragma omp for schedule(static)
     for (std::int64_t t = 0; t < tiles.size(); ++t) {
-      const WinogradTile tile = grid.tile(tiles.first + t);
-      k.winograd_input(input, shape, tile, in, in_values + t * k.tile_columns);
-      k.winograd_output_gradient(grad_output, out_shape, tile, out, out_values + t * out_stride);
+      values.transform(tiles.first + t, t);
     }
 #pragma omp for schedule(static)
     for (std::int64_t p = 0; p < kPoints * panels; ++p) {
       const std::int64_t point = p / panels, panel = p % panels;
-      k.multiply_transposed({.rows = outputs,
-                             .depth = tiles.size(),
-                             .a = out_values + point * out.point_stride,
-                             .a_stride = out_stride,
-                             .b = in_values + point * in.point_stride + panel * in.panel_stride,
-                             .c = sums + point * sum_point + panel * k.tile_columns,
-                             .c_stride = sum_stride,
-                             .accumulate = b > 0});
+      PanelProduct product = values.product(point, {0, outputs}, panel, tiles.size());
+      product.c = sums + point * sum_point + panel * k.tile_columns;
+      product.c_stride = sum_stride;
+      product.accumulate = b > 0;
+      k.multiply_transposed(product);
     }
   }
 #pragma omp parallel for schedule(static)
   for (std::int64_t o = 0; o < outputs; ++o) {
-    k.winograd_filter_gradient(sums + o * sum_stride, sum_point, inputs, gradient + o * inputs * 9);
+    k.winograd_filter_gradient(sums + o * sum_stride, sum_point, inputs,
+                               conv.gradient + o * inputs * 9);
   }
 }
 

@@ -28,14 +28,18 @@ void winograd_convolution(const ConvKernels& kernels,
                           const WinogradConv& conv,
                           const Workspace& workspace);
 
-/// gradient[outputs][inputs][3][3] of the filters, by the adjoint of each step:
+struct WinogradGradient {
+  const float* input = nullptr;        ///< NHWC
+  MapShape shape;                      ///< of the input
+  const float* grad_output = nullptr;  ///< NHWC, the input's size
+  std::int64_t outputs = 0;            ///< output channels
+  float* gradient = nullptr;           ///< [outputs][inputs][3][3]
+};
+
+/// The filters' gradient, by the adjoint of each step:
 /// G^T [ sum over tiles of (A dY A^T) (x) (B^T X B) ] G.
 void winograd_filter_gradient(const ConvKernels& kernels,
-                              const float* input,
-                              const MapShape& shape,
-                              const float* grad_output,
-                              std::int64_t outputs,
-                              float* gradient,
+                              const WinogradGradient& conv,
                               const Workspace& workspace);
 
 }  // namespace detforge::cpu

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <omp.h>
 
-#include "detforge/ops/cpu/winograd_tiles.h"
+#include "detforge/ops/cpu/winograd_gradient_values.h"
 
 namespace detforge::cpu {
 namespace {
@@ -18,7 +18,7 @@ class FilterPanel {
         conv_(conv),
         grid_(conv.shape),
         inputs_(inputs),
-        filter_point_(kDepth * k.tile_columns + kPad),
+        filter_point_(std::min(kFilterDepth, conv.shape.channels) * k.tile_columns + kPad),
         sum_point_(grid_.count() * k.tile_columns + kPad) {}
 
   /// Of inputs: [point][tile][channel].
@@ -36,15 +36,16 @@ class FilterPanel {
   void run(std::int64_t panel) const {
     const Range outputs{panel * k_.tile_columns,
                         std::min((panel + 1) * k_.tile_columns, conv_.outputs)};
-    for (std::int64_t c = 0; c < conv_.shape.channels; c += kDepth) {
-      const Range inputs{c, std::min(c + kDepth, conv_.shape.channels)};
+    for (std::int64_t c = 0; c < conv_.shape.channels; c += kFilterDepth) {
+      const Range inputs{c, std::min(c + kFilterDepth, conv_.shape.channels)};
       transform_filters(outputs, inputs);
       multiply(inputs);
     }
     for (std::int64_t t = 0; t < grid_.count(); ++t) {
       k_.winograd_output(sums_ + t * k_.tile_columns,
                          {.point_stride = sum_point_, .panel_stride = 0}, grid_.tile(t),
-                         output_shape(conv_), outputs, conv_.epilogue, conv_.output);
+                         output_shape(conv_), {outputs.first, outputs.end}, conv_.epilogue,
+                         conv_.output);
     }
   }
 
@@ -106,55 +107,39 @@ void winograd_by_filters(const ConvKernels& k,
   }
 }
 
+std::int64_t gradient_parts(const ConvKernels& k, const WinogradGradient& conv) {
+  return ceil_div(conv.outputs, kGradientOutputs) * ceil_div(conv.shape.channels, k.tile_columns);
+}
+
 void winograd_gradient_by_filters(const ConvKernels& k,
-                                  const float* input,
-                                  const MapShape& shape,
-                                  const float* grad_output,
-                                  std::int64_t outputs,
-                                  float* gradient,
+                                  const WinogradGradient& conv,
                                   const Workspace& workspace) {
-  const TileGrid grid(shape);
-  const std::int64_t tiles = grid.count(), inputs = shape.channels;
+  const std::int64_t tiles = TileGrid(conv.shape).count(), inputs = conv.shape.channels;
   const std::int64_t panels = ceil_div(inputs, k.tile_columns);
-  const std::int64_t parts = ceil_div(outputs, kGradientOutputs);
-  // Values of the input [point][panel][tile][tile_columns], of the gradient [point][tile][output].
-  const WinogradLayout in{.point_stride = panels * tiles * k.tile_columns + kPad,
-                          .panel_stride = tiles * k.tile_columns};
-  const std::int64_t out_stride = outputs + kPad;
-  const WinogradLayout out{.point_stride = tiles * out_stride + kPad,
-                           .panel_stride = k.tile_columns};
+  const GradientValues values(k, conv, tiles, workspace);
   const std::int64_t sum_point = kGradientOutputs * k.tile_columns + kPad;
-  float* in_values = workspace(kPoints * in.point_stride);
-  float* out_values = workspace(kPoints * out.point_stride);
   float* memory = workspace(kPoints * sum_point * omp_get_max_threads());
-  MapShape out_shape = shape;
-  out_shape.channels = outputs;
 #pragma omp parallel
   {
     float* sums = memory + kPoints * sum_point * omp_get_thread_num();
 #pragma omp for schedule(static)
     for (std::int64_t t = 0; t < tiles; ++t) {
-      k.winograd_input(input, shape, grid.tile(t), in, in_values + t * k.tile_columns);
-      k.winograd_output_gradient(grad_output, out_shape, grid.tile(t), out,
-                                 out_values + t * out_stride);
+      values.transform(t, t);
     }
 #pragma omp for schedule(static)
-    for (std::int64_t p = 0; p < parts * panels; ++p) {
-      const Range rows = part_of(outputs, p / panels, parts);
-      const std::int64_t panel = p % panels, c = panel * k.tile_columns;
+    for (std::int64_t part = 0; part < gradient_parts(k, conv); ++part) {
+      const Range rows = part_of(conv.outputs, part / panels, gradient_parts(k, conv) / panels);
+      const std::int64_t panel = part % panels, c = panel * k.tile_columns;
       for (std::int64_t point = 0; point < kPoints; ++point) {
-        k.multiply_transposed({.rows = rows.size(),
-                               .depth = tiles,
-                               .a = out_values + point * out.point_stride + rows.first,
-                               .a_stride = out_stride,
-                               .b = in_values + point * in.point_stride + panel * in.panel_stride,
-                               .c = sums + point * sum_point,
-                               .c_stride = k.tile_columns});
+        PanelProduct product = values.product(point, rows, panel, tiles);
+        product.c = sums + point * sum_point;
+        product.c_stride = k.tile_columns;
+        k.multiply_transposed(product);
       }
       for (std::int64_t o = rows.first; o < rows.end; ++o) {
         k.winograd_filter_gradient(sums + (o - rows.first) * k.tile_columns, sum_point,
                                    std::min(k.tile_columns, inputs - c),
-                                   gradient + (o * inputs + c) * 9);
+                                   conv.gradient + (o * inputs + c) * 9);
       }
     }
   }

@@ -68,7 +68,7 @@ void winograd_output(const float* values,
                      const WinogradLayout& layout,
                      const WinogradTile& tile,
                      const MapShape& s,
-                     const Range& channels,
+                     const ChannelRange& channels,
                      const Epilogue& e,
                      float* map) {
   const std::int64_t y = tile.tile_y * kTile, x = tile.tile_x * kTile;

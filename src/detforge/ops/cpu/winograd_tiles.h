@@ -7,7 +7,8 @@
 namespace detforge::cpu {
 
 inline constexpr std::int64_t kPoints = 36;
-inline constexpr std::int64_t kDepth = 256;  ///< input channels at a time: a panel fits in L1
+/// Input channels at a time: a panel of filters fits in a L1 cache of 48 KiB.
+inline constexpr std::int64_t kFilterDepth = 256;
 
 /// The tiles of a batch, numbered image by image and row by row.
 class TileGrid {
