@@ -11,6 +11,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/types.h>
 
+#include "detforge/core/error.h"
 #include "detforge/ops/work_meter.h"
 
 namespace detforge {
@@ -80,6 +81,9 @@ class CheckpointFunction : public torch::autograd::Function<CheckpointFunction> 
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     RECORD_FUNCTION("detforge::recompute activations", {});
+    DETFORGE_CHECK(!at::GradMode::is_enabled(),
+                   "checkpointed activations have no second derivative",
+                   "set MODEL.BACKBONE.CHECKPOINT false");
     const auto part = c10::static_intrusive_pointer_cast<Part>(ctx->saved_data["part"].toCapsule());
     variable_list tensors = ctx->get_saved_variables();
     tensors[0] = tensors[0].detach().set_requires_grad(ctx->saved_data["input_needs"].toBool());
@@ -123,10 +127,11 @@ Tensor checkpoint_activations(std::function<Tensor(const Tensor&)> part,
   if (!trains || !at::GradMode::is_enabled()) {
     return part(input);
   }
-  WorkMeter::add_kept(static_cast<double>(input.nbytes()));
   auto kept = c10::make_intrusive<Part>();
   kept->run = std::move(part);
-  return CheckpointFunction::apply(kept, at::TensorList(tensors));
+  const Tensor output = CheckpointFunction::apply(kept, at::TensorList(tensors));
+  WorkMeter::add_kept(static_cast<double>(output.nbytes()));  // as of any layer: its output
+  return output;
 }
 
 }  // namespace detforge

@@ -40,8 +40,8 @@ struct ConvAndInput {
 
 /// conv2d of an input that a shortcut around the convolution uses once more: give the shortcut the
 /// returned `input`. Its gradient is then added while the convolution's own one is stored, which
-/// saves a pass over the map. Same values and gradients as conv2d and the input itself, whose storage
-/// it shares: do not change it in place. N = 0 is defined.
+/// saves a pass over the map. Same values and gradients as conv2d and the input itself, whose
+/// storage it shares: do not change it in place. N = 0 is defined.
 ConvAndInput conv2d_and_input(const Tensor& input,
                               const Tensor& weight,
                               const Tensor& bias,

@@ -73,13 +73,11 @@ std::string explain_plan(const ConvShape& shape, const ConvKernels* kernels) {
     return fmt::format("not 3x3, stride 1, padding 1 with channels in multiples of {}",
                        kernels->lanes);
   }
-  const bool by_filters =
+  const bool few =
       TileGrid({shape.images, shape.input[0], shape.input[1], shape.in_channels}).count() <=
       kFewTiles;
   return fmt::format("estimated {:.3g} million multiply-adds by winograd{}, {:.3g} by gemm",
-                     winograd_cost(shape) / 1e6,
-                     by_filters ? " (few tiles: part after part of the filters)" : "",
-                     gemm_cost(shape) / 1e6);
+                     winograd_cost(shape) / 1e6, few ? " (few tiles)" : "", gemm_cost(shape) / 1e6);
 }
 
 }  // namespace detforge::cpu
