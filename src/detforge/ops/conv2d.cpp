@@ -144,10 +144,8 @@ ConvAndInput checked_conv2d(const Tensor& input,
     result.output = finish(at::conv2d(input.contiguous(), weight, bias, options.stride,
                                       options.padding, options.dilation, options.groups),
                            options, residual);
-  } else if (returns_input) {
-    result = own_conv2d_and_input(input, weight, bias, options);
   } else {
-    result.output = own_conv2d(input, weight, bias, options, residual);
+    result = own_conv2d(input, weight, bias, options, residual, returns_input);
   }
   meter(LayerKind::kConv, result.output, weight[0].numel(), input, weight, options);
   return result;
@@ -241,7 +239,7 @@ Tensor linear(const Tensor& input,
   const Conv2dOptions options{.activation = activation};
   if (input.size(0) > 0 && weight.size(0) > 0 &&
       use_own_kernels(input, conv_shape(pixels, kernels, options))) {
-    const Tensor output = own_conv2d(pixels, kernels, bias, options, {}).flatten(1);
+    const Tensor output = own_conv2d(pixels, kernels, bias, options, {}).output.flatten(1);
     meter(LayerKind::kLinear, output, weight.size(1), input, weight);
     return output;
   }

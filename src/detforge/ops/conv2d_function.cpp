@@ -195,21 +195,6 @@ class OwnConvFunction : public torch::autograd::Function<OwnConvFunction> {
   }
 };
 
-variable_list convolve(const Tensor& input,
-                       const Tensor& weight,
-                       const Tensor& bias,
-                       const Conv2dOptions& options,
-                       const Tensor& residual,
-                       bool returns_input) {
-  RECORD_FUNCTION("detforge::conv2d", {});
-  return OwnConvFunction::apply(input, weight, optional(bias), optional(residual),
-                                Call{.shape = conv_shape(input, weight, options),
-                                     .activation = options.activation,
-                                     .leaky_slope = options.leaky_slope,
-                                     .transposed = false},
-                                returns_input);
-}
-
 }  // namespace
 
 bool has_own_kernels(const Tensor& input, const cpu::ConvPlan& plan) {
@@ -242,23 +227,23 @@ cpu::ConvShape transposed_conv_shape(const Tensor& input,
   return shape;
 }
 
-Tensor own_conv2d(const Tensor& input,
-                  const Tensor& weight,
-                  const Tensor& bias,
-                  const Conv2dOptions& options,
-                  const Tensor& residual) {
-  return convolve(input, weight, bias, options, residual, /*returns_input=*/false)[0];
-}
-
-ConvAndInput own_conv2d_and_input(const Tensor& input,
-                                  const Tensor& weight,
-                                  const Tensor& bias,
-                                  const Conv2dOptions& options) {
-  if (!input.requires_grad()) {  // nor shall the returned one, though the weight may
-    return {own_conv2d(input, weight, bias, options, {}), input};
-  }
-  const variable_list results = convolve(input, weight, bias, options, {}, /*returns_input=*/true);
-  return {results[0], results[1]};
+ConvAndInput own_conv2d(const Tensor& input,
+                        const Tensor& weight,
+                        const Tensor& bias,
+                        const Conv2dOptions& options,
+                        const Tensor& residual,
+                        bool returns_input) {
+  RECORD_FUNCTION("detforge::conv2d", {});
+  // A frozen input stays as it is: its alias would get a gradient because the weight has one.
+  const bool makes_alias = returns_input && input.requires_grad();
+  const variable_list results =
+      OwnConvFunction::apply(input, weight, optional(bias), optional(residual),
+                             Call{.shape = conv_shape(input, weight, options),
+                                  .activation = options.activation,
+                                  .leaky_slope = options.leaky_slope,
+                                  .transposed = false},
+                             makes_alias);
+  return {results[0], makes_alias ? results[1] : returns_input ? input : Tensor()};
 }
 
 Tensor own_conv_transpose2d(const Tensor& input,

@@ -12,18 +12,14 @@ namespace detforge {
 /// True if the own kernels compute this: f32 on the CPU, and a plan other than kAten.
 bool has_own_kernels(const Tensor& input, const cpu::ConvPlan& plan);
 
-/// activation(conv(input, weight) + bias + residual), not for N = 0.
-Tensor own_conv2d(const Tensor& input,
-                  const Tensor& weight,
-                  const Tensor& bias,
-                  const Conv2dOptions& options,
-                  const Tensor& residual);
-
-/// See conv2d_and_input; not for N = 0.
-ConvAndInput own_conv2d_and_input(const Tensor& input,
-                                  const Tensor& weight,
-                                  const Tensor& bias,
-                                  const Conv2dOptions& options);
+/// activation(conv(input, weight) + bias + residual) and, if `returns_input`, the input as
+/// conv2d_and_input gives it (else undefined). Not for N = 0.
+ConvAndInput own_conv2d(const Tensor& input,
+                        const Tensor& weight,
+                        const Tensor& bias,
+                        const Conv2dOptions& options,
+                        const Tensor& residual,
+                        bool returns_input = false);
 
 /// activation(conv_transpose(input, weight) + bias), not for N = 0.
 Tensor own_conv_transpose2d(const Tensor& input,
