@@ -80,13 +80,10 @@ Tensor NormImpl::forward(const Tensor& input, const Tensor& residual, Activation
         updates ? running_var_ : running_var_.clone(),
         {.eps = options_.eps, .momentum = options_.momentum, .activation = activation}, residual);
   }
-  Tensor output = at::batch_norm(input, weight_, bias_, running_mean_, running_var_, false,
-                                 options_.momentum, options_.eps,
-                                 /*cudnn_enabled=*/true);
-  if (residual.defined()) {
-    output.add_(residual);  // its backward does not read its output
-  }
-  return activate_(std::move(output), activation);
+  const Tensor output = at::batch_norm(input, weight_, bias_, running_mean_, running_var_, false,
+                                       options_.momentum, options_.eps,
+                                       /*cudnn_enabled=*/true);
+  return add_and_activate_(output, residual, activation);
 }
 
 ConvLayerOptions darknet_layer(ConvLayerOptions options) {

@@ -62,12 +62,10 @@ Tensor batch_norm(const Tensor& input,
           .permute({0, 3, 1, 2});
     }
   }
-  Tensor output = at::batch_norm(input, weight, bias, running_mean, running_var,
-                                 /*training=*/true, o.momentum, o.eps, /*cudnn_enabled=*/true);
-  if (residual.defined()) {
-    output.add_(residual);  // its backward does not read its output
-  }
-  return activate_(std::move(output), o.activation, o.leaky_slope);
+  const Tensor output =
+      at::batch_norm(input, weight, bias, running_mean, running_var,
+                     /*training=*/true, o.momentum, o.eps, /*cudnn_enabled=*/true);
+  return add_and_activate_(output, residual, o.activation, o.leaky_slope);
 }
 
 }  // namespace detforge

@@ -98,10 +98,7 @@ bool use_own_kernels(const Tensor& input, const cpu::ConvShape& shape) {
 
 /// Residual and activation in place on what LibTorch computed.
 Tensor finish(Tensor output, const Conv2dOptions& options, const Tensor& residual = {}) {
-  if (residual.defined()) {
-    output.add_(residual);
-  }
-  return activate_(std::move(output), options.activation, options.leaky_slope);
+  return add_and_activate_(std::move(output), residual, options.activation, options.leaky_slope);
 }
 
 /// True if the windows of a transposed convolution lie side by side, without overlap or gap.
@@ -163,6 +160,16 @@ Tensor activate_(Tensor output, Activation activation, double leaky_slope) {
       return at::leaky_relu_(output, leaky_slope);
   }
   throw Error("unknown activation", "use one of enum Activation");
+}
+
+Tensor add_and_activate_(Tensor output,
+                         const Tensor& residual,
+                         Activation activation,
+                         double leaky_slope) {
+  if (residual.defined()) {
+    output.add_(residual);
+  }
+  return activate_(std::move(output), activation, leaky_slope);
 }
 
 Tensor conv2d(const Tensor& input,

@@ -11,6 +11,12 @@ namespace detforge {
 /// backward does not read their output. `leaky_slope`: only for kLeakyRelu.
 Tensor activate_(Tensor output, Activation activation, double leaky_slope = 0.1);
 
+/// activate_(output + residual), also in place; residual undefined or of the output's shape.
+Tensor add_and_activate_(Tensor output,
+                         const Tensor& residual,
+                         Activation activation,
+                         double leaky_slope = 0.1);
+
 struct Conv2dOptions {
   std::array<std::int64_t, 2> stride{1, 1};
   std::array<std::int64_t, 2> padding{0, 0};

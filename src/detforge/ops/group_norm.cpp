@@ -137,11 +137,8 @@ Tensor group_norm(const Tensor& input,
   if (is_channels_last(input) && input.is_cpu() && input.scalar_type() == at::kFloat) {
     return apply(input, weight, bias, options, residual, nullptr);
   }
-  Tensor output = at::group_norm(input, options.groups, weight, bias, options.eps);
-  if (residual.defined()) {
-    output.add_(residual);  // its backward does not read its output
-  }
-  return activate_(std::move(output), options.activation, options.leaky_slope);
+  const Tensor output = at::group_norm(input, options.groups, weight, bias, options.eps);
+  return add_and_activate_(output, residual, options.activation, options.leaky_slope);
 }
 
 Tensor group_norm_with_moments(const Tensor& input,
