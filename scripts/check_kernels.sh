@@ -11,7 +11,7 @@ build() { # OUTPUT FLAGS...: the kernels and their test, without LibTorch
   for source in src/detforge/ops/cpu/{conv_*,pixel_rows,winograd*}.cpp tests/ops/conv_guard_test.cpp; do
     isa=()
     case $source in
-      *_avx2.cpp) isa=(-O3 -mavx2 -mfma) ;;
+      *_avx2.cpp) isa=(-O3 -mavx2 -mfma -mf16c) ;;
       *_avx512.cpp) isa=(-O3 -mavx512f -Wno-maybe-uninitialized -Wno-uninitialized) ;;
     esac
     g++ -std=c++20 -g1 -O2 -fopenmp -Isrc "$@" "${isa[@]}" -c "$source" -o "$out/$(basename "$source").o"

@@ -22,9 +22,10 @@ class GuardedArray {
  public:
   enum class Guard { kBehind, kBefore };
 
-  GuardedArray(std::int64_t floats, Guard guard) {
+  GuardedArray(std::int64_t count, Guard guard, cpu::Storage storage = cpu::Storage::kFloat)
+      : storage_(storage) {
     const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-    const std::size_t bytes = static_cast<std::size_t>(floats) * sizeof(float);
+    const auto bytes = static_cast<std::size_t>(count * cpu::bytes_of(storage));
     const std::size_t body = (bytes + page - 1) / page * page;
     size_ = body + 2 * page;
     map_ = static_cast<char*>(
@@ -32,22 +33,27 @@ class GuardedArray {
     EXPECT_NE(map_, MAP_FAILED);
     EXPECT_EQ(::mprotect(map_, page, PROT_NONE), 0);
     EXPECT_EQ(::mprotect(map_ + page + body, page, PROT_NONE), 0);
-    char* first = guard == Guard::kBehind ? map_ + page + body - bytes : map_ + page;
-    data_ = reinterpret_cast<float*>(first);
-    for (std::int64_t i = 0; i < floats; ++i) {
-      data_[i] = static_cast<float>(i % 7) - 3;
+    data_ = guard == Guard::kBehind ? map_ + page + body - bytes : map_ + page;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float value = static_cast<float>(i % 7) - 3;
+      if (storage == cpu::Storage::kFloat) {
+        data()[i] = value;
+      } else {  // the upper half of an f32: bf16, and as f16 as good as any other value
+        std::memcpy(data_ + 2 * i, reinterpret_cast<const char*>(&value) + 2, 2);
+      }
     }
   }
   ~GuardedArray() { ::munmap(map_, size_); }
   GuardedArray(const GuardedArray&) = delete;
   GuardedArray& operator=(const GuardedArray&) = delete;
 
-  float* data() const { return data_; }
+  float* data() const { return reinterpret_cast<float*>(data_); }
+  cpu::Map map() const { return {data_, storage_}; }
 
  private:
   std::size_t size_ = 0;
-  char* map_ = nullptr;
-  float* data_ = nullptr;
+  cpu::Storage storage_;
+  char *map_ = nullptr, *data_ = nullptr;
 };
 
 using Guard = GuardedArray::Guard;
@@ -57,35 +63,36 @@ using Guard = GuardedArray::Guard;
 void run_guarded(const cpu::ConvKernels& k,
                  const ConvShape& s,
                  ConvAlgorithm algorithm,
-                 Guard guard) {
+                 Guard guard,
+                 cpu::Storage storage) {
   std::vector<std::unique_ptr<GuardedArray>> scratch;
   const cpu::Workspace workspace = [&](std::int64_t floats) {
     scratch.push_back(std::make_unique<GuardedArray>((floats + 15) / 16 * 16, Guard::kBehind));
     return scratch.back()->data();
   };
   const std::int64_t outputs = s.images * s.output(0) * s.output(1) * s.out_channels;
-  const GuardedArray input(s.images * s.input[0] * s.input[1] * s.in_channels, guard);
+  const std::int64_t inputs = s.images * s.input[0] * s.input[1] * s.in_channels;
+  const GuardedArray input(inputs, guard, storage), other(inputs, guard, storage);
+  const GuardedArray residual(outputs, guard, storage), output(outputs, guard, storage);
   const GuardedArray weight(s.out_channels * s.in_channels * s.kernel[0] * s.kernel[1], guard);
-  const GuardedArray bias(s.out_channels, guard), residual(outputs, guard), output(outputs, guard);
+  const GuardedArray bias(s.out_channels, guard);
   cpu::conv_forward(
-      k, s, algorithm, input.data(), weight.data(),
-      {.bias = bias.data(), .residual = residual.data(), .activation = Activation::kRelu},
-      output.data(), workspace);
-  cpu::conv_forward(k, s, algorithm, input.data(), weight.data(), {}, output.data(), workspace);
+      k, s, algorithm, input.map(), weight.data(),
+      {.bias = bias.data(), .residual = residual.map(), .activation = Activation::kRelu},
+      output.map(), workspace);
+  cpu::conv_forward(k, s, algorithm, input.map(), weight.data(), {}, output.map(), workspace);
   cpu::activation_backward(k, Activation::kRelu, 0, outputs / s.out_channels, s.out_channels,
-                           output.data(), residual.data(), output.data(), bias.data(), workspace);
+                           output.map(), residual.map(), output.map(), bias.data(), workspace);
   const GuardedArray input_bias(s.in_channels, guard);  // as a transposed convolution has one
   cpu::conv_backward_data(
-      k, s, algorithm, output.data(), weight.data(),
+      k, s, algorithm, output.map(), weight.data(),
       {.bias = input_bias.data(), .activation = Activation::kLeakyRelu, .leaky_slope = 0.1F},
-      input.data(), workspace);
-  const GuardedArray other(s.images * s.input[0] * s.input[1] * s.in_channels, guard);
-  for (const float* others :
-       {static_cast<const float*>(nullptr), static_cast<const float*>(other.data())}) {
-    cpu::conv_backward_data(k, s, algorithm, output.data(), weight.data(), {.residual = others},
-                            input.data(), workspace);
+      input.map(), workspace);
+  for (const cpu::ConstMap others : {cpu::ConstMap(), cpu::ConstMap(other.map())}) {
+    cpu::conv_backward_data(k, s, algorithm, output.map(), weight.data(), {.residual = others},
+                            input.map(), workspace);
   }
-  cpu::conv_backward_weight(k, s, algorithm, input.data(), output.data(), weight.data(), workspace);
+  cpu::conv_backward_weight(k, s, algorithm, input.map(), output.map(), weight.data(), workspace);
 }
 
 ConvShape shape(std::int64_t in,
@@ -103,27 +110,35 @@ ConvShape shape(std::int64_t in,
           .padding = {kernel / 2, kernel / 2}};
 }
 
-TEST(ConvKernelsGuarded, TouchNothingOutsideTheirArrays) {
+class ConvKernelsGuarded : public ::testing::TestWithParam<cpu::Storage> {};
+
+TEST_P(ConvKernelsGuarded, TouchNothingOutsideTheirArrays) {
   for (const cpu::ConvKernels* build : {cpu::avx2_conv_kernels(), cpu::avx512_conv_kernels()}) {
     for (const Guard guard : {Guard::kBehind, Guard::kBefore}) {
       for (const ConvShape& s :
            {shape(3, 5, 7, 6, 3, 2), shape(17, 33, 5, 9, 1, 1), shape(1, 1, 1, 1, 1, 1),
             shape(300, 2, 3, 3, 3, 1), shape(8, 40, 11, 10, 7, 2), shape(8, 33, 30, 27, 3, 1)}) {
         if (build != nullptr) {
-          run_guarded(*build, s, ConvAlgorithm::kGemm, guard);
+          run_guarded(*build, s, ConvAlgorithm::kGemm, guard, GetParam());
         }
       }
       for (const ConvShape& s :
            {shape(16, 48, 7, 9, 3, 1), shape(32, 16, 1, 2, 3, 1), shape(16, 16, 131, 127, 3, 1)}) {
         if (build != nullptr) {
-          run_guarded(*build, s, ConvAlgorithm::kWinograd, guard);
+          run_guarded(*build, s, ConvAlgorithm::kWinograd, guard, GetParam());
         }
       }
     }
   }
 }
 
-TEST(ConvKernelsGuarded, ScaleGradientTouchesNothingOutsideItsArrays) {
+INSTANTIATE_TEST_SUITE_P(Storages,
+                         ConvKernelsGuarded,
+                         ::testing::Values(cpu::Storage::kFloat,
+                                           cpu::Storage::kHalf,
+                                           cpu::Storage::kBFloat16));
+
+TEST(ScaleGradientGuarded, TouchesNothingOutsideItsArrays) {
   for (const cpu::ConvKernels* build : {cpu::avx2_conv_kernels(), cpu::avx512_conv_kernels()}) {
     for (const Guard guard : {Guard::kBehind, Guard::kBefore}) {
       for (const std::int64_t count : {1, 31, 65, 4608}) {

@@ -7,6 +7,7 @@
 
 #include "detforge/ops/group_norm.h"
 #include "detforge/ops/layout.h"
+#include "detforge/ops/map_type.h"
 
 namespace detforge {
 namespace {
@@ -42,7 +43,7 @@ Tensor batch_norm(const Tensor& input,
                   const BatchNormOptions& o,
                   const Tensor& residual) {
   RECORD_FUNCTION("detforge::batch_norm", {});
-  if (is_channels_last(input) && input.is_cpu() && input.scalar_type() == at::kFloat) {
+  if (is_own_map(input)) {
     const Tensor image = as_one_image(input);
     if (is_channels_last(image)) {
       // Over all pixels of the batch, each channel is a group of its own.
@@ -61,6 +62,11 @@ Tensor batch_norm(const Tensor& input,
           .reshape({input.size(0), input.size(2), input.size(3), input.size(1)})
           .permute({0, 3, 1, 2});
     }
+  }
+  if (is_half_type(input.scalar_type())) {
+    return to_map_type(
+        batch_norm(widen(input), weight, bias, running_mean, running_var, o, widen(residual)),
+        input.scalar_type());
   }
   const Tensor output =
       at::batch_norm(input, weight, bias, running_mean, running_var,

@@ -15,8 +15,8 @@ struct BatchNormOptions {
 /// activation(batch_norm(input) * weight + bias + residual) by the batch's own statistics, in one
 /// pass behind them; running_mean and running_var [C] move towards the batch's mean and unbiased
 /// variance.
-///   input [N,C,H,W] f32, at least one pixel    weight, bias [C]    residual: undefined, or the
-///   input's shape
+///   input [N,C,H,W], a map type, at least one pixel    weight, bias [C]    residual: undefined, or
+///   the input's shape
 /// Gradients for input, weight, bias and residual. Channels-last maps stay so, forward and
 /// backward, and the result does not depend on the number of threads; NCHW maps go to
 /// at::batch_norm (whose backward of channels-last maps takes several times as long). Ref: Ioffe,

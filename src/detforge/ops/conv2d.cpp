@@ -8,6 +8,7 @@
 #include "detforge/core/error.h"
 #include "detforge/ops/conv2d_function.h"
 #include "detforge/ops/kernel_backend.h"
+#include "detforge/ops/map_type.h"
 #include "detforge/ops/pixel_dot.h"
 #include "detforge/ops/work_meter.h"
 
@@ -96,6 +97,12 @@ bool use_own_kernels(const Tensor& input, const cpu::ConvShape& shape) {
   return kernel_backend() == KernelBackend::kOwn && has_own_kernels(input, cpu::plan_conv(shape));
 }
 
+/// LibTorch's kernels get maps of 16 bits in f32; what they give has the input's type again.
+template <typename Compute>
+Tensor widened(const Tensor& input, const Compute& compute) {
+  return to_map_type(compute(widen(input)), input.scalar_type());
+}
+
 /// Residual and activation in place on what LibTorch computed.
 Tensor finish(Tensor output, const Conv2dOptions& options, const Tensor& residual = {}) {
   return add_and_activate_(std::move(output), residual, options.activation, options.leaky_slope);
@@ -131,16 +138,22 @@ ConvAndInput checked_conv2d(const Tensor& input,
   const std::array<std::int64_t, 4> output_sizes{shape.images, shape.out_channels, shape.output(0),
                                                  shape.output(1)};
   check_window(shape);
-  DETFORGE_CHECK(!residual.defined() || residual.sizes() == at::IntArrayRef(output_sizes),
-                 "the residual and the convolution's output differ in shape",
+  DETFORGE_CHECK(!residual.defined() || (residual.sizes() == at::IntArrayRef(output_sizes) &&
+                                         residual.scalar_type() == input.scalar_type()),
+                 "the residual and the convolution's output differ in shape or type",
                  "the shortcut must have the stride and channels of the block");
   ConvAndInput result{.output = {}, .input = returns_input ? input : Tensor()};
   if (input.size(0) == 0 || weight.size(0) == 0) {
-    result.output = finish(empty_result(output_sizes, input, weight, bias), options, residual);
+    result.output = widened(input, [&](const Tensor& map) {
+      return finish(empty_result(output_sizes, map, widen(weight), widen(bias)), options,
+                    widen(residual));
+    });
   } else if (!use_own_kernels(input, shape)) {
-    result.output = finish(at::conv2d(input.contiguous(), weight, bias, options.stride,
-                                      options.padding, options.dilation, options.groups),
-                           options, residual);
+    result.output = widened(input, [&](const Tensor& map) {
+      return finish(at::conv2d(map.contiguous(), widen(weight), widen(bias), options.stride,
+                               options.padding, options.dilation, options.groups),
+                    options, widen(residual));
+    });
   } else {
     result = own_conv2d(input, weight, bias, options, residual, returns_input);
   }
@@ -151,6 +164,10 @@ ConvAndInput checked_conv2d(const Tensor& input,
 }  // namespace
 
 Tensor activate_(Tensor output, Activation activation, double leaky_slope) {
+  if (is_half_type(output.scalar_type())) {
+    return widened(output,
+                   [&](const Tensor& map) { return activate_(map, activation, leaky_slope); });
+  }
   switch (activation) {
     case Activation::kNone:
       return output;
@@ -166,6 +183,11 @@ Tensor add_and_activate_(Tensor output,
                          const Tensor& residual,
                          Activation activation,
                          double leaky_slope) {
+  if (is_half_type(output.scalar_type())) {
+    return widened(output, [&](const Tensor& map) {
+      return add_and_activate_(map, widen(residual), activation, leaky_slope);
+    });
+  }
   if (residual.defined()) {
     output.add_(residual);
   }
@@ -199,17 +221,24 @@ Tensor conv_transpose2d(const Tensor& input,
                  "correct the layer's options");
   Tensor output;
   if (input.size(0) == 0) {
-    output = finish(
-        empty_result({0, shape.in_channels, shape.input[0], shape.input[1]}, input, weight, bias),
-        options);
+    output = widened(input, [&](const Tensor& map) {
+      return finish(empty_result({0, shape.in_channels, shape.input[0], shape.input[1]}, map,
+                                 widen(weight), widen(bias)),
+                    options);
+    });
   } else if (use_own_kernels(input, shape)) {
     output = own_conv_transpose2d(input, weight, bias, options);
   } else if (makes_tiles(weight, options)) {
-    output = finish(transpose_to_tiles(input.contiguous(), weight, bias), options);
+    output = widened(input, [&](const Tensor& map) {
+      return finish(transpose_to_tiles(map.contiguous(), widen(weight), widen(bias)), options);
+    });
   } else {
-    output = finish(at::conv_transpose2d(input.contiguous(), weight, bias, options.stride,
-                                         options.padding, {0, 0}, options.groups, options.dilation),
-                    options);
+    output = widened(input, [&](const Tensor& map) {
+      return finish(
+          at::conv_transpose2d(map.contiguous(), widen(weight), widen(bias), options.stride,
+                               options.padding, {0, 0}, options.groups, options.dilation),
+          options);
+    });
   }
   // Each input value meets weight.size(1) * kernel area weights.
   meter(LayerKind::kConvTranspose, output,
@@ -227,8 +256,9 @@ Tensor conv1x1_at_channel(const Tensor& input,
                      channel.dim() == 1 && channel.size(0) == input.size(0),
                  "conv1x1_at_channel needs a weight [K,C,1,1], a bias and one channel per image",
                  "use conv2d for other convolutions");
-  const Tensor offsets = bias.index_select(0, channel).view({-1, 1, 1});
-  const Tensor output = pixel_dot(input, weight.flatten(1).index_select(0, channel)) + offsets;
+  const Tensor offsets = widen(bias).index_select(0, channel).view({-1, 1, 1});
+  const Tensor output =
+      pixel_dot(input, widen(weight).flatten(1).index_select(0, channel)) + offsets;
   meter(LayerKind::kConvAtChannel, output, weight.size(1), input, weight);
   return output;
 }
@@ -250,9 +280,11 @@ Tensor linear(const Tensor& input,
     meter(LayerKind::kLinear, output, weight.size(1), input, weight);
     return output;
   }
-  Tensor output = at::linear(input, weight, bias);
+  const Tensor output = widened(input, [&](const Tensor& rows) {
+    return finish(at::linear(rows, widen(weight), widen(bias)), options);
+  });
   meter(LayerKind::kLinear, output, weight.size(1), input, weight);
-  return finish(std::move(output), options);
+  return output;
 }
 
 }  // namespace detforge

@@ -7,6 +7,7 @@
 #include <torch/types.h>
 
 #include "detforge/ops/cpu/conv_passes.h"
+#include "detforge/ops/map_type.h"
 
 namespace detforge {
 namespace {
@@ -30,7 +31,7 @@ class Scratch {
   std::vector<Tensor> blocks_;
 };
 
-const float* data_or_null(const Tensor& tensor) {
+const float* floats_or_null(const Tensor& tensor) {
   return tensor.defined() ? tensor.data_ptr<float>() : nullptr;
 }
 
@@ -81,7 +82,7 @@ Tensor empty_result(const Call& call, bool is_output, const at::TensorOptions& o
              : at::empty({s.images, s.in_channels, s.input[0], s.input[1]}, options, kNhwc);
 }
 
-/// `to` = epilogue(conv(from)), or of its adjoint.
+/// `to` = epilogue(conv(from)), or of its adjoint. Kernels take weights in f32.
 void run_pass(const Call& call,
               bool adjoint,
               const Tensor& from,
@@ -90,18 +91,17 @@ void run_pass(const Call& call,
               const Tensor& to) {
   Scratch scratch;
   const cpu::ConvPlan plan = cpu::plan_conv(call.shape);
+  const Tensor weights = widen(weight);
   if (adjoint) {
-    cpu::conv_backward_data(*cpu::conv_kernels(), call.shape, plan.backward_data,
-                            from.data_ptr<float>(), weight.data_ptr<float>(), epilogue,
-                            to.data_ptr<float>(), scratch.workspace());
+    cpu::conv_backward_data(*cpu::conv_kernels(), call.shape, plan.backward_data, const_map(from),
+                            weights.data_ptr<float>(), epilogue, map_of(to), scratch.workspace());
   } else {
-    cpu::conv_forward(*cpu::conv_kernels(), call.shape, plan.forward, from.data_ptr<float>(),
-                      weight.data_ptr<float>(), epilogue, to.data_ptr<float>(),
-                      scratch.workspace());
+    cpu::conv_forward(*cpu::conv_kernels(), call.shape, plan.forward, const_map(from),
+                      weights.data_ptr<float>(), epilogue, map_of(to), scratch.workspace());
   }
 }
 
-/// The gradient in front of the activation, and the bias's (undefined unless wanted).
+/// The gradient in front of the activation, and the bias's in f32 (undefined unless wanted).
 struct OutputGradient {
   Tensor map, bias;
 };
@@ -117,14 +117,14 @@ OutputGradient through_activation(const Call& call,
     result.map = at::empty_like(grad_output);
   }
   if (wants_bias) {
-    result.bias = at::empty({channels}, grad_output.options());
+    result.bias = at::empty({channels}, grad_output.options().dtype(at::kFloat));
   }
   Scratch scratch;
-  cpu::activation_backward(
-      *cpu::conv_kernels(), call.activation, static_cast<float>(call.leaky_slope),
-      grad_output.numel() / channels, channels, data_or_null(output), grad_output.data_ptr<float>(),
-      result.map.data_ptr<float>(), wants_bias ? result.bias.data_ptr<float>() : nullptr,
-      scratch.workspace());
+  cpu::activation_backward(*cpu::conv_kernels(), call.activation,
+                           static_cast<float>(call.leaky_slope), grad_output.numel() / channels,
+                           channels, const_map(output), const_map(grad_output), map_of(result.map),
+                           wants_bias ? result.bias.data_ptr<float>() : nullptr,
+                           scratch.workspace());
   return result;
 }
 
@@ -139,16 +139,19 @@ class OwnConvFunction : public torch::autograd::Function<OwnConvFunction> {
                                const Call& call,
                                bool returns_input) {
     const Tensor input = any_input.contiguous(kNhwc), weight = any_weight.contiguous();
-    const Tensor bias = any_bias ? any_bias->contiguous() : Tensor();
+    const Tensor bias = any_bias ? widen(any_bias->contiguous()) : Tensor();
     const Tensor residual = any_residual ? any_residual->contiguous(kNhwc) : Tensor();
     const Tensor output = empty_result(call, /*is_output=*/true, input.options());
     run_pass(call, call.transposed, input, weight,
-             {.bias = data_or_null(bias),
-              .residual = data_or_null(residual),
+             {.bias = floats_or_null(bias),
+              .residual = const_map(residual),
               .activation = call.activation,
               .leaky_slope = static_cast<float>(call.leaky_slope)},
              output);
     keep(ctx, call);
+    ctx->saved_data["types"] = std::vector<std::int64_t>{
+        static_cast<std::int64_t>(weight.scalar_type()),
+        static_cast<std::int64_t>(any_bias ? any_bias->scalar_type() : at::kFloat)};
     ctx->saved_data["needs"] = std::vector<std::int64_t>{
         any_input.requires_grad(), any_weight.requires_grad(),
         any_bias && any_bias->requires_grad(), any_residual && any_residual->requires_grad()};
@@ -162,17 +165,22 @@ class OwnConvFunction : public torch::autograd::Function<OwnConvFunction> {
     const Call call = kept(ctx);
     const variable_list saved = ctx->get_saved_variables();
     const std::vector<std::int64_t> needs = ctx->saved_data["needs"].toIntVector();
-    const auto [gradient, grad_bias] =
+    const std::vector<std::int64_t> types = ctx->saved_data["types"].toIntVector();
+    const auto [gradient, bias_sums] =
         through_activation(call, saved[2], grads[0].contiguous(kNhwc), needs[2] != 0);
-    Tensor grad_input, grad_weight;
+    Tensor grad_input, grad_weight, grad_bias;
     if (needs[1] != 0) {
-      grad_weight = weight_gradient(call, saved[0], gradient);
+      grad_weight = to_map_type(weight_gradient(call, saved[0], gradient),
+                                static_cast<at::ScalarType>(types[0]));
+    }
+    if (needs[2] != 0) {
+      grad_bias = to_map_type(bias_sums, static_cast<at::ScalarType>(types[1]));
     }
     if (needs[0] != 0) {
       RECORD_FUNCTION("detforge::conv backward data", {});
       grad_input = empty_result(call, /*is_output=*/false, gradient.options());
       const Tensor others = grads.size() > 1 ? grads[1].contiguous(kNhwc) : Tensor();
-      run_pass(call, !call.transposed, gradient, saved[1], {.residual = data_or_null(others)},
+      run_pass(call, !call.transposed, gradient, saved[1], {.residual = const_map(others)},
                grad_input);
     }
     return {grad_input, grad_weight, grad_bias, needs[3] != 0 ? gradient : Tensor(),
@@ -184,12 +192,12 @@ class OwnConvFunction : public torch::autograd::Function<OwnConvFunction> {
     RECORD_FUNCTION("detforge::conv backward weights", {});
     const cpu::ConvShape& s = call.shape;
     Tensor result = at::empty({s.out_channels, s.in_channels, s.kernel[0], s.kernel[1]},
-                              gradient.options().memory_format(at::MemoryFormat::Contiguous));
+                              gradient.options().dtype(at::kFloat));
     Scratch scratch;
     // In a transposed convolution input and output change places.
     cpu::conv_backward_weight(*cpu::conv_kernels(), s, cpu::plan_conv(s).backward_weight,
-                              (call.transposed ? gradient : input).data_ptr<float>(),
-                              (call.transposed ? input : gradient).data_ptr<float>(),
+                              const_map(call.transposed ? gradient : input),
+                              const_map(call.transposed ? input : gradient),
                               result.data_ptr<float>(), scratch.workspace());
     return result;
   }
@@ -199,7 +207,7 @@ class OwnConvFunction : public torch::autograd::Function<OwnConvFunction> {
 
 bool has_own_kernels(const Tensor& input, const cpu::ConvPlan& plan) {
   return plan.forward != cpu::ConvAlgorithm::kAten && input.is_cpu() &&
-         input.scalar_type() == at::kFloat;
+         (input.scalar_type() == at::kFloat || is_half_type(input.scalar_type()));
 }
 
 cpu::ConvShape conv_shape(const Tensor& input, const Tensor& weight, const Conv2dOptions& options) {

@@ -4,12 +4,13 @@
 #include "detforge/ops/cpu/conv_plan.h"
 
 /// The convolutions of ops/conv2d by DetForge's own kernels, as fused autograd functions. Outputs
-/// and gradients of maps are channels_last; inputs of other layouts are copied. Kept for backward
-/// are the input (the copy, if it was copied), the weight and, if there is an activation, the
-/// output. There is no second derivative.
+/// and gradients of maps are channels_last and of the input's type; inputs of other layouts are
+/// copied. The residual has the input's type; weight and bias each have their own. Kept for
+/// backward are the input (the copy, if it was copied), the weight and, if there is an activation,
+/// the output. There is no second derivative.
 namespace detforge {
 
-/// True if the own kernels compute this: f32 on the CPU, and a plan other than kAten.
+/// True if the own kernels compute this: a map type on the CPU, and a plan other than kAten.
 bool has_own_kernels(const Tensor& input, const cpu::ConvPlan& plan);
 
 /// activation(conv(input, weight) + bias + residual) and, if `returns_input`, the input as

@@ -11,6 +11,7 @@
 #include "detforge/core/error.h"
 #include "detforge/ops/cpu/conv_kernels.h"
 #include "detforge/ops/kernel_backend.h"
+#include "detforge/ops/map_type.h"
 
 namespace detforge {
 namespace {
@@ -21,7 +22,7 @@ using torch::autograd::variable_list;
 Tensor scale_outputs(const Tensor& weight, const Tensor& scale) {
   std::vector<std::int64_t> per_output(static_cast<std::size_t>(weight.dim()), 1);
   per_output[0] = weight.size(0);
-  return weight * scale.view(per_output);
+  return to_map_type(weight * scale.view(per_output), weight.scalar_type());
 }
 
 /// scale_outputs with both gradients in one pass over the weight, without the product of weight and
@@ -36,7 +37,8 @@ class ScaleOutputs : public torch::autograd::Function<ScaleOutputs> {
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     RECORD_FUNCTION("detforge::fold backward", {});
     const variable_list saved = ctx->get_saved_variables();
-    const Tensor gradient = grads[0].contiguous(), weight = saved[0].contiguous();
+    const Tensor gradient = widen(grads[0]).contiguous();
+    const Tensor weight = widen(saved[0]).contiguous();
     const Tensor scale = saved[1].contiguous();
     Tensor grad_weight = at::empty_like(weight), grad_scale = at::empty_like(scale);
     constexpr std::int64_t kGrain = 32768;  // values that are worth a thread
@@ -51,7 +53,7 @@ class ScaleOutputs : public torch::autograd::Function<ScaleOutputs> {
                                                                        count, s[o], to + o * count);
                        }
                      });
-    return {grad_weight, grad_scale};
+    return {to_map_type(grad_weight, saved[0].scalar_type()), grad_scale};
   }
 };
 
@@ -59,7 +61,7 @@ class ScaleOutputs : public torch::autograd::Function<ScaleOutputs> {
 bool use_own_kernels(const Tensor& weight, const Tensor& scale) {
   return weight.requires_grad() && scale.requires_grad() &&
          kernel_backend() == KernelBackend::kOwn && cpu::conv_kernels() != nullptr &&
-         weight.is_cpu() && weight.scalar_type() == at::kFloat;
+         has_own_conversions(weight);
 }
 
 }  // namespace

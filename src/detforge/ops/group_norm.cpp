@@ -8,7 +8,7 @@
 
 #include "detforge/core/error.h"
 #include "detforge/ops/cpu/group_norm_kernel.h"
-#include "detforge/ops/layout.h"
+#include "detforge/ops/map_type.h"
 
 namespace detforge {
 namespace {
@@ -52,10 +52,9 @@ class GroupNormFunction : public torch::autograd::Function<GroupNormFunction> {
     call->has_residual = !residual.empty();
     const Tensor added = residual.empty() ? Tensor() : residual[0].contiguous(kLast);
     Tensor output = at::empty(input.sizes(), input.options(), kLast);
-    call->statistics = cpu::group_norm_forward(call->shape, input.data_ptr<float>(),
+    call->statistics = cpu::group_norm_forward(call->shape, const_map(input),
                                                weight.data_ptr<float>(), bias.data_ptr<float>(),
-                                               added.defined() ? added.data_ptr<float>() : nullptr,
-                                               call->activation, output.data_ptr<float>());
+                                               const_map(added), call->activation, map_of(output));
     if (moments != nullptr) {
       moments->mean = torch::tensor(call->statistics.mean);
       moments->inverse_std = torch::tensor(call->statistics.inverse_std);
@@ -78,13 +77,13 @@ class GroupNormFunction : public torch::autograd::Function<GroupNormFunction> {
     if (is_masked) {
       grad_residual = at::empty(input.sizes(), input.options(), kLast);
     }
-    cpu::group_norm_backward(
-        call.shape, input.data_ptr<float>(), output.defined() ? output.data_ptr<float>() : nullptr,
-        weight.data_ptr<float>(), call.statistics, call.activation, grad_output.data_ptr<float>(),
-        {.x = grad_input.data_ptr<float>(),
-         .weight = grad_weight.data_ptr<float>(),
-         .bias = grad_bias.data_ptr<float>(),
-         .residual = is_masked ? grad_residual.data_ptr<float>() : nullptr});
+    cpu::group_norm_backward(call.shape, const_map(input), const_map(output),
+                             weight.data_ptr<float>(), call.statistics, call.activation,
+                             const_map(grad_output),
+                             {.x = map_of(grad_input),
+                              .weight = grad_weight.data_ptr<float>(),
+                              .bias = grad_bias.data_ptr<float>(),
+                              .residual = is_masked ? map_of(grad_residual) : cpu::Map()});
     variable_list results{grad_input, grad_weight, grad_bias};
     if (call.has_residual) {
       results.push_back(grad_residual);
@@ -121,7 +120,7 @@ Tensor apply(const Tensor& input,
              const Tensor& residual,
              GroupMoments* moments) {
   const std::vector<Tensor> residuals(residual.defined() ? 1 : 0, residual);
-  return GroupNormFunction::apply(input, weight.contiguous(), bias.contiguous(),
+  return GroupNormFunction::apply(input, widen(weight).contiguous(), widen(bias).contiguous(),
                                   at::TensorList(residuals), options, moments);
 }
 
@@ -134,10 +133,15 @@ Tensor group_norm(const Tensor& input,
                   const Tensor& residual) {
   RECORD_FUNCTION("detforge::group_norm", {});
   check(input, weight, bias, options, residual);
-  if (is_channels_last(input) && input.is_cpu() && input.scalar_type() == at::kFloat) {
+  if (is_own_map(input)) {
     return apply(input, weight, bias, options, residual, nullptr);
   }
-  const Tensor output = at::group_norm(input, options.groups, weight, bias, options.eps);
+  if (is_half_type(input.scalar_type())) {
+    return to_map_type(group_norm(widen(input), weight, bias, options, widen(residual)),
+                       input.scalar_type());
+  }
+  const Tensor output =
+      at::group_norm(input, options.groups, widen(weight), widen(bias), options.eps);
   return add_and_activate_(output, residual, options.activation, options.leaky_slope);
 }
 
@@ -148,8 +152,7 @@ Tensor group_norm_with_moments(const Tensor& input,
                                const Tensor& residual,
                                GroupMoments& moments) {
   check(input, weight, bias, options, residual);
-  DETFORGE_CHECK(is_channels_last(input) && input.is_cpu() && input.scalar_type() == at::kFloat,
-                 "group_norm_with_moments needs a channels-last f32 map on the CPU",
+  DETFORGE_CHECK(is_own_map(input), "group_norm_with_moments needs a channels-last map on the CPU",
                  "use group_norm");
   return apply(input, weight, bias, options, residual, &moments);
 }

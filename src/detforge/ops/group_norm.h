@@ -13,7 +13,8 @@ struct GroupNormOptions {
 };
 
 /// activation(group_norm(input) * weight + bias + residual), in one pass behind the statistics.
-///   input [N,C,H,W] f32    weight, bias [C]    residual: undefined, or the input's shape
+///   input [N,C,H,W], a map type    weight, bias [C]    residual: undefined, or as the input
+/// Statistics and sums are f32 and f64 whatever the type.
 /// Statistics are those of each image and group of C / groups channels. Gradients for all tensors.
 /// Channels-last maps stay so, forward and backward, and the result does not depend on the number
 /// of threads; NCHW maps go to at::group_norm (whose backward turns channels-last maps to NCHW, at
@@ -31,7 +32,7 @@ struct GroupMoments {
   Tensor inverse_std;  ///< 1 / sqrt(variance + eps), the biased variance
 };
 
-/// group_norm() of a channels-last f32 map on the CPU, which also says what it measured.
+/// group_norm() of a channels-last map on the CPU, which also says what it measured.
 Tensor group_norm_with_moments(const Tensor& input,
                                const Tensor& weight,
                                const Tensor& bias,

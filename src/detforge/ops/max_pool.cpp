@@ -8,7 +8,7 @@
 
 #include "detforge/core/error.h"
 #include "detforge/ops/cpu/max_pool_kernel.h"
-#include "detforge/ops/layout.h"
+#include "detforge/ops/map_type.h"
 
 namespace detforge {
 namespace {
@@ -45,9 +45,9 @@ class MaxPoolFunction : public torch::autograd::Function<MaxPoolFunction> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& input, const MaxPoolOptions& options) {
     const cpu::MaxPoolShape shape = make_shape(input.sizes(), options);
-    Tensor output = empty_output(input, shape, at::kFloat);
+    Tensor output = empty_output(input, shape, input.scalar_type());
     Tensor positions = empty_output(input, shape, at::kByte);
-    cpu::max_pool_forward(shape, input.data_ptr<float>(), output.data_ptr<float>(),
+    cpu::max_pool_forward(shape, const_map(input), map_of(output),
                           positions.data_ptr<std::uint8_t>());
     ctx->save_for_backward({positions});
     ctx->saved_data["input"] = input.sizes();
@@ -65,16 +65,16 @@ class MaxPoolFunction : public torch::autograd::Function<MaxPoolFunction> {
                                  .padding = ctx->saved_data["padding"].toInt()};
     const Tensor grad = grads[0].contiguous(at::MemoryFormat::ChannelsLast);
     Tensor grad_input = at::empty(input, grad.options(), at::MemoryFormat::ChannelsLast);
-    cpu::max_pool_backward(make_shape(input, options), grad.data_ptr<float>(),
-                           positions.data_ptr<std::uint8_t>(), grad_input.data_ptr<float>());
+    cpu::max_pool_backward(make_shape(input, options), const_map(grad),
+                           positions.data_ptr<std::uint8_t>(), map_of(grad_input));
     return {grad_input, Tensor()};
   }
 };
 
 Tensor pool_without_gradient(const Tensor& input, const MaxPoolOptions& options) {
   const cpu::MaxPoolShape shape = make_shape(input.sizes(), options);
-  Tensor output = empty_output(input, shape, at::kFloat);
-  cpu::max_pool_forward(shape, input.data_ptr<float>(), output.data_ptr<float>(), nullptr);
+  Tensor output = empty_output(input, shape, input.scalar_type());
+  cpu::max_pool_forward(shape, const_map(input), map_of(output), nullptr);
   return output;
 }
 
@@ -97,11 +97,13 @@ void check(const Tensor& input, const MaxPoolOptions& o) {
 Tensor max_pool(const Tensor& input, const MaxPoolOptions& options) {
   RECORD_FUNCTION("detforge::max_pool", {});
   check(input, options);
-  if (is_channels_last(input) && options.kernel <= kLargestKernel && input.is_cpu() &&
-      input.scalar_type() == at::kFloat) {
+  if (is_own_map(input) && options.kernel <= kLargestKernel) {
     return at::GradMode::is_enabled() && input.requires_grad()
                ? MaxPoolFunction::apply(input, options)
                : pool_without_gradient(input, options);
+  }
+  if (is_half_type(input.scalar_type())) {
+    return to_map_type(max_pool(widen(input), options), input.scalar_type());
   }
   Tensor output = at::max_pool2d(input, options.kernel, options.stride, options.padding);
   return options.relu ? output.relu_() : output;  // pooling's backward does not read its output

@@ -12,7 +12,7 @@ struct MaxPoolOptions {
 };
 
 /// The highest value of each square window, per channel.
-///   input [N,C,H,W] f32    return [N,C,(H + 2 padding - kernel) / stride + 1, ...]
+///   input [N,C,H,W], a map type    return [N,C,(H + 2 padding - kernel) / stride + 1, ...]
 /// The gradient goes to the first highest value of a window, rows first; NaN counts as the highest.
 /// Values and gradients are those of at::max_pool2d (and relu), which NCHW maps and kernels above
 /// 15 go to. Channels-last maps stay so, forward and backward, and keep one byte per output for

@@ -6,7 +6,7 @@
 
 #include "detforge/core/error.h"
 #include "detforge/ops/cpu/pixel_dot_kernel.h"
-#include "detforge/ops/layout.h"
+#include "detforge/ops/map_type.h"
 
 namespace detforge {
 namespace {
@@ -23,8 +23,9 @@ class PixelDotFunction : public torch::autograd::Function<PixelDotFunction> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& map, const Tensor& vectors) {
     ctx->save_for_backward({map, vectors});
-    Tensor dots = at::empty({map.size(0), map.size(2), map.size(3)}, map.options());
-    cpu::pixel_dot_forward(shape_of(map), map.data_ptr<float>(), vectors.data_ptr<float>(),
+    Tensor dots =
+        at::empty({map.size(0), map.size(2), map.size(3)}, map.options().dtype(at::kFloat));
+    cpu::pixel_dot_forward(shape_of(map), const_map(map), vectors.data_ptr<float>(),
                            dots.data_ptr<float>());
     return dots;
   }
@@ -38,9 +39,8 @@ class PixelDotFunction : public torch::autograd::Function<PixelDotFunction> {
       grad_map = at::empty(map.sizes(), map.options(), at::MemoryFormat::ChannelsLast);
     }
     Tensor grad_vectors = at::empty(vectors.sizes(), vectors.options());
-    cpu::pixel_dot_backward(shape_of(map), map.data_ptr<float>(), vectors.data_ptr<float>(),
-                            grad_dots.data_ptr<float>(),
-                            grad_map.defined() ? grad_map.data_ptr<float>() : nullptr,
+    cpu::pixel_dot_backward(shape_of(map), const_map(map), vectors.data_ptr<float>(),
+                            grad_dots.data_ptr<float>(), map_of(grad_map),
                             grad_vectors.data_ptr<float>());
     return {grad_map, grad_vectors};
   }
@@ -50,15 +50,17 @@ class PixelDotFunction : public torch::autograd::Function<PixelDotFunction> {
 
 Tensor pixel_dot(const Tensor& map, const Tensor& vectors) {
   RECORD_FUNCTION("detforge::pixel_dot", {});
+  const at::ScalarType type = is_half_type(map.scalar_type()) ? at::kFloat : map.scalar_type();
   DETFORGE_CHECK(map.dim() == 4 && vectors.dim() == 2 && vectors.size(0) == map.size(0) &&
-                     vectors.size(1) == map.size(1) && map.scalar_type() == torch::kFloat &&
-                     vectors.scalar_type() == torch::kFloat,
-                 "pixel_dot needs an f32 map [N,C,H,W] and f32 vectors [N,C]",
+                     vectors.size(1) == map.size(1) && vectors.scalar_type() == type,
+                 "pixel_dot needs a map [N,C,H,W] and f32 vectors [N,C]",
                  "pass one vector of as many channels per image");
-  if (is_channels_last(map) && map.is_cpu()) {
+  if (is_own_map(map)) {
     return PixelDotFunction::apply(map, vectors.contiguous());
   }
-  return vectors.unsqueeze(1).bmm(map.flatten(2)).view({map.size(0), map.size(2), map.size(3)});
+  return vectors.unsqueeze(1)
+      .bmm(widen(map).flatten(2))
+      .view({map.size(0), map.size(2), map.size(3)});
 }
 
 }  // namespace detforge

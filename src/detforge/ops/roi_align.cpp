@@ -10,6 +10,7 @@
 #include "detforge/core/error.h"
 #include "detforge/ops/cpu/roi_align_kernel.h"
 #include "detforge/ops/layout.h"
+#include "detforge/ops/map_type.h"
 
 namespace detforge {
 namespace {
@@ -73,15 +74,14 @@ class RoiAlignFunction : public torch::autograd::Function<RoiAlignFunction> {
                         const Tensor& levels,
                         const Call& call) {
     std::vector<Tensor> inputs;
-    std::vector<const float*> data;
+    std::vector<cpu::ConstMap> data;
     for (const Tensor& map : maps) {
       inputs.push_back(map.contiguous(call.layout));
-      data.push_back(inputs.back().data_ptr<float>());
+      data.push_back(const_map(inputs.back()));
     }
     Tensor pooled =
         at::empty(call.pooled_size(rois), inputs.front().options(), call.pooled_layout());
-    cpu::roi_align_forward(call.shape(rois), data, roi_list(rois, levels),
-                           pooled.data_ptr<float>());
+    cpu::roi_align_forward(call.shape(rois), data, roi_list(rois, levels), map_of(pooled));
     ctx->save_for_backward({rois, levels});
     ctx->saved_data["call"] = c10::IValue::make_capsule(c10::make_intrusive<CallHolder>(call));
     return pooled;
@@ -92,12 +92,12 @@ class RoiAlignFunction : public torch::autograd::Function<RoiAlignFunction> {
     const auto holder = ctx->saved_data["call"].toCapsule();
     const Call& call = static_cast<const CallHolder&>(*holder).call;
     const cpu::RoiAlignShape shape = call.shape(saved[0]);
-    const Tensor grad_pooled = in_layout_of_maps(call, shape, grads[0]);
+    const Tensor grad_pooled = in_layout_of_maps(call, shape, widen(grads[0]));
     variable_list results;
-    std::vector<float*> data;
+    std::vector<cpu::Map> data;
     for (const auto& size : call.map_sizes) {
-      results.push_back(at::empty(size, grad_pooled.options(), call.layout));
-      data.push_back(results.back().data_ptr<float>());
+      results.push_back(at::empty(size, grads[0].options(), call.layout));
+      data.push_back(map_of(results.back()));
     }
     cpu::roi_align_backward(shape, grad_pooled.data_ptr<float>(), roi_list(saved[0], saved[1]),
                             data);
@@ -134,14 +134,17 @@ void check_features(const std::vector<RoiAlignLevel>& pyramid) {
   DETFORGE_CHECK(!pyramid.empty(), "roi_align got no feature map", "pass at least one level");
   for (const auto& [features, scale] : pyramid) {
     DETFORGE_CHECK(
-        features.dim() == 4 && features.scalar_type() == torch::kFloat && features.is_cpu(),
-        "roi_align needs f32 features [N,C,H,W] on the CPU", "convert the features first");
+        features.dim() == 4 && features.is_cpu() &&
+            (features.scalar_type() == torch::kFloat || is_half_type(features.scalar_type())),
+        "roi_align needs f32, f16 or bf16 features [N,C,H,W] on the CPU",
+        "convert the features first");
     DETFORGE_CHECK(features.size(2) > 0 && features.size(3) > 0,
                    "roi_align got a feature map without cells",
                    "the image is smaller than the stride: enlarge or pad it");
     DETFORGE_CHECK(features.size(0) == pyramid[0].features.size(0) &&
-                       features.size(1) == pyramid[0].features.size(1),
-                   "the levels given to roi_align differ in images or channels",
+                       features.size(1) == pyramid[0].features.size(1) &&
+                       features.scalar_type() == pyramid[0].features.scalar_type(),
+                   "the levels given to roi_align differ in images, channels or type",
                    "pass the maps of one feature pyramid");
   }
 }
@@ -209,6 +212,12 @@ Tensor roi_align_pyramid(const std::vector<RoiAlignLevel>& pyramid,
     maps.push_back(features);
     call.map_sizes.push_back(features.sizes().vec());
     call.spatial_scales.push_back(scale);
+  }
+  const at::ScalarType type = maps[0].scalar_type();
+  if (is_half_type(type) &&
+      (call.layout != at::MemoryFormat::ChannelsLast || !has_own_conversions(maps[0]))) {
+    std::transform(maps.begin(), maps.end(), maps.begin(), widen);
+    return to_map_type(RoiAlignFunction::apply(at::TensorList(maps), all_rois, levels, call), type);
   }
   return RoiAlignFunction::apply(at::TensorList(maps), all_rois, levels, call);
 }

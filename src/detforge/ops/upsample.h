@@ -5,7 +5,8 @@
 namespace detforge {
 
 /// Maps made twice as high and wide: each pixel becomes a square of four. Backward adds up the
-/// square. Channels-last maps stay so, forward and backward; NCHW maps go to LibTorch. f32.
+/// square. Channels-last maps stay so, forward and backward; NCHW maps go to LibTorch. Any of
+/// the map types; two maps are of one.
 
 /// coarse [N,C,H,W] -> [N,C,2H,2W]
 Tensor upsample_twice(const Tensor& coarse);

@@ -5,6 +5,7 @@
 
 #include "detforge/core/error.h"
 #include "detforge/ops/activation_checkpoint.h"
+#include "detforge/ops/add_maps.h"
 
 namespace detforge {
 
@@ -25,7 +26,7 @@ class DarknetBlock : public torch::nn::Module {
     const auto [reduced, shortcut] = conv1_->forward_and_input(input);
     const Tensor output = conv2_->forward(reduced);
     // The activation's backward reads its output, so it may be changed only if there is none.
-    return output.requires_grad() ? output + shortcut : output.add_(shortcut);
+    return output.requires_grad() ? add_maps(output, shortcut) : output.add_(shortcut);
   }
 
  private:

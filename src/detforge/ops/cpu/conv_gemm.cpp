@@ -32,7 +32,7 @@ std::int64_t part_depth(std::int64_t depth) {
 
 /// The sums are the outputs.
 bool is_plain(const Epilogue& e) {
-  return e.bias == nullptr && e.residual == nullptr && e.activation == Activation::kNone;
+  return e.bias == nullptr && e.residual.is_null() && e.activation == Activation::kNone;
 }
 
 /// Weights as panels [panel][tap and input channel][tile_columns].
@@ -70,7 +70,7 @@ class RowBlock {
         part_depth_(part_depth(depth_)),
         in_place_(pixels.in_place() != nullptr && !strides_alias(pixels.columns())),
         plain_output_(is_plain(conv.epilogue) && conv.output.step_y == 1 &&
-                      conv.output.step_x == 1) {}
+                      conv.output.step_x == 1 && conv.output.data.storage() == Storage::kFloat) {}
 
   std::int64_t panels() const { return panels_; }
   std::int64_t floats() const { return row_floats() + sum_floats() + offset_floats() + kPad; }
@@ -90,7 +90,7 @@ class RowBlock {
       if (in_place_) {
         a = pixels_.in_place() + first * depth_ + c;
       } else {
-        pixels_.copy_rows(first, count, c, depth, rows_, kDepth + kPad);
+        pixels_.copy_rows(k_, first, count, c, depth, rows_, kDepth + kPad);
       }
       for (std::int64_t panel = panels.first; panel < panels.end; ++panel) {
         const Sums sums = sums_of(panel, first);
@@ -122,7 +122,7 @@ class RowBlock {
     const OutputPlaces& o = conv_.output;
     const std::int64_t column = panel * k_.tile_columns;
     if (plain_output_ && column + k_.tile_columns <= o.channels) {
-      return {o.data + first_row * o.channels + column, o.channels, true};
+      return {o.data.as<float>() + first_row * o.channels + column, o.channels, true};
     }
     const std::int64_t slot = sum_slots() > 1 ? panel : 0;
     return {sums_ + slot * capacity_ * k_.tile_columns, k_.tile_columns, false};
@@ -149,7 +149,8 @@ class RowBlock {
     const std::int64_t first = panel * k_.tile_columns;
     Epilogue epilogue = conv_.epilogue;
     epilogue.bias = epilogue.bias == nullptr ? nullptr : epilogue.bias + first;
-    epilogue.residual = epilogue.residual == nullptr ? nullptr : epilogue.residual + first;
+    epilogue.residual =
+        epilogue.residual.is_null() ? ConstMap() : ConstMap(epilogue.residual + first);
     k_.store({.rows = count,
               .columns = std::min(k_.tile_columns, conv_.output.channels - first),
               .sums = sums,

@@ -20,13 +20,13 @@ struct ConvWeights {
 /// Where the output pixel (y, x) of the grid lies: row first_y + y * step_y, column
 /// first_x + x * step_x of an NHWC map.
 struct OutputPlaces {
-  float* data = nullptr;
+  Map data = {};
   std::int64_t height = 0, width = 0, channels = 0;  ///< of the whole map
   std::int64_t first_y = 0, first_x = 0, step_y = 1, step_x = 1;
 };
 
 struct GemmConv {
-  const float* input = nullptr;
+  ConstMap input = {};
   MapShape shape;  ///< of the input
   std::vector<ConvTap> taps;
   PixelRows::Grid grid;
@@ -39,11 +39,11 @@ struct GemmConv {
 void gemm_convolution(const ConvKernels& kernels, const GemmConv& conv, const Workspace& workspace);
 
 struct GemmWeightGradient {
-  const float* input = nullptr;
+  ConstMap input = {};
   MapShape shape;  ///< of the input
   std::vector<ConvTap> taps;
   PixelRows::Grid grid;
-  const float* grad_output = nullptr;  ///< NHWC, the grid's size
+  ConstMap grad_output = {};  ///< NHWC, the grid's size
   std::int64_t outputs = 0;
   float* gradient = nullptr;  ///< laid out as the weights
   std::int64_t input_stride = 0, output_stride = 0;

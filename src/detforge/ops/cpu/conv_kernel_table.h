@@ -15,6 +15,8 @@ constexpr ConvKernels make_conv_kernels(const char* name) {
           .multiply_transposed = multiply_panel<TileLayout::kColumns>,
           .store = store_panel,
           .pack = pack_panel,
+          .load_values = load_values,
+          .store_values = store_values,
           .activation_gradient = activation_gradient,
           .add_rows = add_rows,
           .scale_gradient = scale_gradient,

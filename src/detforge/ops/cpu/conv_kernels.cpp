@@ -7,7 +7,8 @@ namespace detforge::cpu {
 extern const ConvKernels kAvx2ConvKernels, kAvx512ConvKernels;
 
 const ConvKernels* avx2_conv_kernels() {
-  const bool runs = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool runs = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                    __builtin_cpu_supports("f16c");
   return runs ? &kAvx2ConvKernels : nullptr;
 }
 

@@ -3,10 +3,12 @@
 #include <cstdint>
 
 #include "detforge/ops/activation.h"
+#include "detforge/ops/cpu/map_data.h"
 
 /// The innermost parts of the convolutions, written once over a vector type (simd.h) and compiled
-/// for AVX2 + FMA and for AVX-512. Everything here works on one block of one thread; the drivers
-/// (conv_gemm, conv_weight_gradient, winograd) choose blocks and threads. All maps are NHWC.
+/// for AVX2 + FMA + F16C and for AVX-512. Everything here works on one block of one thread; the
+/// drivers (conv_gemm, conv_weight_gradient, winograd) choose blocks and threads. All maps are
+/// NHWC.
 namespace detforge::cpu {
 
 /// C[rows][tile_columns] (+)= A[rows][depth] B[depth][tile_columns]
@@ -22,8 +24,8 @@ struct PanelProduct {
 
 /// What is done to a sum before it is stored: activation(sum + bias + residual).
 struct Epilogue {
-  const float* bias = nullptr;      ///< of the first column, or null
-  const float* residual = nullptr;  ///< laid out as the output, or null
+  const float* bias = nullptr;  ///< of the first column, or null
+  ConstMap residual = {};       ///< laid out and stored as the output, or null
   Activation activation = Activation::kNone;
   float leaky_slope = 0;
 };
@@ -34,7 +36,16 @@ struct PanelStore {
   std::int64_t columns = 0;     ///< 1 to tile_columns
   const float* sums = nullptr;  ///< [rows][tile_columns]
   const std::int64_t* offsets = nullptr;
-  float* output = nullptr;
+  Map output = {};
+};
+
+/// What an activation leaves of an output's gradient: grad_output where `output` is positive or
+/// NaN, else slope * grad_output (0 if the slope is 0). [rows][channels] each, of one storage.
+struct ActivationGradient {
+  std::int64_t rows = 0, channels = 0;
+  ConstMap output = {}, grad_output = {};
+  float slope = 0;
+  Map gradient = {};
 };
 
 /// One image or a batch of them.
@@ -85,18 +96,18 @@ struct ConvKernels {
                std::int64_t n_stride,
                float* panel);
 
-  /// gradient = grad_output where `output` is positive or NaN, else slope * grad_output (0 if the
-  /// slope is 0); adds the sum over
-  /// rows of each channel to bias_sum unless null. [rows][channels] each.
-  void (*activation_gradient)(const float* output,
-                              const float* grad_output,
-                              std::int64_t rows,
-                              std::int64_t channels,
-                              float slope,
-                              float* gradient,
-                              float* bias_sum);
+  /// `count` values, converted.
+  void (*load_values)(const ConstMap& from, std::int64_t count, float* to);
+  void (*store_values)(const float* from, std::int64_t count, const Map& to);
+
+  /// Adds the sum over rows of each channel's gradient, before it is rounded for its storage, to
+  /// bias_sum unless that is null.
+  void (*activation_gradient)(const ActivationGradient& activation, float* bias_sum);
   /// bias_sum[channels] += the sum over rows of values[rows][channels]
-  void (*add_rows)(const float* values, std::int64_t rows, std::int64_t channels, float* bias_sum);
+  void (*add_rows)(const ConstMap& values,
+                   std::int64_t rows,
+                   std::int64_t channels,
+                   float* bias_sum);
 
   /// One output of a weight that is scaled: scaled = scale * gradient, [count] each; returns the
   /// sum of gradient * weight, which is the scale's gradient.
@@ -106,7 +117,7 @@ struct ConvKernels {
   // Winograd F(4x4,3x3), stride 1, padding 1; channels are multiples of `lanes`.
 
   /// B^T d B of the 6x6 pixels around the tile, zeros outside the map.
-  void (*winograd_input)(const float* map,
+  void (*winograd_input)(const ConstMap& map,
                          const MapShape& shape,
                          const WinogradTile& tile,
                          const WinogradLayout& layout,
@@ -119,9 +130,9 @@ struct ConvKernels {
                           const MapShape& shape,
                           const ChannelRange& channels,
                           const Epilogue& epilogue,
-                          float* map);
+                          const Map& map);
   /// A d A^T of the tile's 4x4 output gradients, zeros outside the map.
-  void (*winograd_output_gradient)(const float* map,
+  void (*winograd_output_gradient)(const ConstMap& map,
                                    const MapShape& shape,
                                    const WinogradTile& tile,
                                    const WinogradLayout& layout,

@@ -78,10 +78,10 @@ GemmConv backward_part(const ConvShape& s, std::int64_t part_y, std::int64_t par
 void conv_forward(const ConvKernels& kernels,
                   const ConvShape& s,
                   ConvAlgorithm algorithm,
-                  const float* input,
+                  const ConstMap& input,
                   const float* weight,
                   const Epilogue& epilogue,
-                  float* output,
+                  const Map& output,
                   const Workspace& workspace) {
   assert(algorithm != ConvAlgorithm::kAten && s.groups == 1);
   const std::int64_t taps = s.kernel[0] * s.kernel[1];
@@ -115,10 +115,10 @@ void conv_forward(const ConvKernels& kernels,
 void conv_backward_data(const ConvKernels& kernels,
                         const ConvShape& s,
                         ConvAlgorithm algorithm,
-                        const float* grad_output,
+                        const ConstMap& grad_output,
                         const float* weight,
                         const Epilogue& epilogue,
-                        float* grad_input,
+                        const Map& grad_input,
                         const Workspace& workspace) {
   assert(algorithm != ConvAlgorithm::kAten && s.groups == 1);
   const std::int64_t taps = s.kernel[0] * s.kernel[1];
@@ -151,8 +151,8 @@ void conv_backward_data(const ConvKernels& kernels,
 void conv_backward_weight(const ConvKernels& kernels,
                           const ConvShape& s,
                           ConvAlgorithm algorithm,
-                          const float* input,
-                          const float* grad_output,
+                          const ConstMap& input,
+                          const ConstMap& grad_output,
                           float* grad_weight,
                           const Workspace& workspace) {
   assert(algorithm != ConvAlgorithm::kAten && s.groups == 1);
@@ -185,9 +185,9 @@ void activation_backward(const ConvKernels& kernels,
                          float leaky_slope,
                          std::int64_t rows,
                          std::int64_t channels,
-                         const float* output,
-                         const float* grad_output,
-                         float* gradient,
+                         const ConstMap& output,
+                         const ConstMap& grad_output,
+                         const Map& gradient,
                          float* bias_gradient,
                          const Workspace& workspace) {
   constexpr std::int64_t kBlock = 512;  // rows summed on their own: fixed, so the bits are too
@@ -202,8 +202,13 @@ void activation_backward(const ConvKernels& kernels,
       std::fill_n(sum, channels, 0.0F);
     }
     if (activation != Activation::kNone) {
-      kernels.activation_gradient(output + first * channels, grad_output + first * channels, count,
-                                  channels, slope, gradient + first * channels, sum);
+      kernels.activation_gradient({.rows = count,
+                                   .channels = channels,
+                                   .output = output + first * channels,
+                                   .grad_output = grad_output + first * channels,
+                                   .slope = slope,
+                                   .gradient = gradient + first * channels},
+                                  sum);
     } else if (sum != nullptr) {
       kernels.add_rows(grad_output + first * channels, count, channels, sum);
     }

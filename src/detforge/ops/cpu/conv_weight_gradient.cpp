@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <cstring>
 #include <omp.h>
 
 #include "detforge/ops/cpu/blocks.h"
@@ -36,7 +35,7 @@ class SumBlock {
     const std::int64_t end_column = std::min(panels.end * k_.tile_columns, pixels_.columns());
     for (std::int64_t p = pixels.first; p < pixels.end; p += kBlockPixels) {
       const std::int64_t count = std::min(kBlockPixels, pixels.end - p);
-      pixels_.copy_panels(p, count, first_column, end_column - first_column, memory,
+      pixels_.copy_panels(k_, p, count, first_column, end_column - first_column, memory,
                           k_.tile_columns);
       copy_gradients(p, count, outputs, gradients);
       for (std::int64_t panel = panels.first; panel < panels.end; ++panel) {
@@ -57,10 +56,9 @@ class SumBlock {
                       std::int64_t count,
                       const Range& outputs,
                       float* to) const {
-    const auto bytes = static_cast<std::size_t>(outputs.size()) * sizeof(float);
     for (std::int64_t i = 0; i < count; ++i) {
-      std::memcpy(to + i * (outputs.size() + kPad),
-                  conv_.grad_output + (first + i) * conv_.outputs + outputs.first, bytes);
+      k_.load_values(conv_.grad_output + ((first + i) * conv_.outputs + outputs.first),
+                     outputs.size(), to + i * (outputs.size() + kPad));
     }
   }
 

@@ -4,124 +4,13 @@
 #include <cmath>
 #include <cstddef>
 
+#include "detforge/ops/cpu/group_norm_pieces.h"
+#include "detforge/ops/cpu/map_values.h"
+
 namespace detforge::cpu {
 namespace {
 
 constexpr std::int64_t kPiece = 128;  ///< pixels whose sums are f32; sums of pieces are f64
-
-// One piece: `pixels` channel vectors.
-
-/// sums[c] += x - shift[c], squares[c] += (x - shift[c])^2. The shift, a value of the map, keeps
-/// the variance exact where the mean is far from 0.
-DETFORGE_KERNEL_INLINE void add_moments(std::int64_t pixels,
-                                        std::int64_t channels,
-                                        const float* x,
-                                        const float* __restrict shift,
-                                        float* __restrict sums,
-                                        float* __restrict squares) {
-  for (std::int64_t p = 0; p < pixels; ++p, x += channels) {
-    const float* __restrict values = x;
-    for (std::int64_t c = 0; c < channels; ++c) {
-      const float value = values[c] - shift[c];
-      sums[c] += value;
-      squares[c] += value * value;
-    }
-  }
-}
-
-/// The activation as factors of values above and below 0. Were the first the constant 1, the
-/// compiler would make a branch of it, and no vector code.
-struct Slopes {
-  float above, below;
-};
-
-Slopes slopes_of(GroupNormActivation activation) {
-  return {1.0F, activation.is_there ? activation.slope : 1.0F};
-}
-
-/// What turns a piece of x into y; scale and offset of each channel.
-struct Affine {
-  const float *scale, *offset;
-  const float* residual;  ///< or nullptr
-  Slopes slopes;
-};
-
-DETFORGE_KERNEL_INLINE void apply(
-    std::int64_t pixels, std::int64_t channels, const float* x, const Affine& affine, float* y) {
-  const float* __restrict scale = affine.scale;
-  const float* __restrict offset = affine.offset;
-  const Slopes slopes = affine.slopes;
-  for (std::int64_t p = 0; p < pixels * channels; p += channels) {
-    const float* __restrict values = x + p;
-    float* __restrict out = y + p;
-    if (affine.residual == nullptr) {
-      for (std::int64_t c = 0; c < channels; ++c) {
-        const float value = values[c] * scale[c] + offset[c];
-        out[c] = value * (value > 0.0F ? slopes.above : slopes.below);
-      }
-      continue;
-    }
-    const float* __restrict residual = affine.residual + p;
-    for (std::int64_t c = 0; c < channels; ++c) {
-      const float value = (values[c] * scale[c] + offset[c]) + residual[c];
-      out[c] = value * (value > 0.0F ? slopes.above : slopes.below);
-    }
-  }
-}
-
-/// Gradient in front of the activation.
-DETFORGE_KERNEL_INLINE void activation_gradient(std::int64_t n,
-                                                const float* __restrict y,
-                                                Slopes slopes,
-                                                const float* __restrict grad_y,
-                                                float* __restrict grad) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    grad[i] = grad_y[i] * (y[i] > 0.0F ? slopes.above : slopes.below);
-  }
-}
-
-/// sums[c] += grad, products[c] += grad * (x - mean[c])
-DETFORGE_KERNEL_INLINE void add_gradients(std::int64_t pixels,
-                                          std::int64_t channels,
-                                          const float* x,
-                                          const float* grad,
-                                          const float* __restrict mean,
-                                          float* __restrict sums,
-                                          float* __restrict products) {
-  for (std::int64_t p = 0; p < pixels * channels; p += channels) {
-    const float* __restrict values = x + p;
-    const float* __restrict g = grad + p;
-    for (std::int64_t c = 0; c < channels; ++c) {
-      sums[c] += g[c];
-      products[c] += g[c] * (values[c] - mean[c]);
-    }
-  }
-}
-
-/// grad_x = grad * of_grad[c] + x * of_x[c] + constant[c]; grad_x may be grad
-struct InputGradient {
-  const float *of_grad, *of_x, *constant;
-};
-
-DETFORGE_KERNEL_INLINE void input_gradient(std::int64_t pixels,
-                                           std::int64_t channels,
-                                           const float* x,
-                                           const float* grad,
-                                           const InputGradient& factors,
-                                           float* grad_x) {
-  const float* __restrict of_grad = factors.of_grad;
-  const float* __restrict of_x = factors.of_x;
-  const float* __restrict constant = factors.constant;
-  for (std::int64_t p = 0; p < pixels * channels; p += channels) {
-    const float* __restrict values = x + p;
-    const float* g = grad + p;
-    float* out = grad_x + p;
-#pragma GCC ivdep
-    for (std::int64_t c = 0; c < channels; ++c) {
-      out[c] = (g[c] * of_grad[c] + values[c] * of_x[c]) + constant[c];
-    }
-  }
-}
 
 struct Kernels {
   decltype(&add_moments) moments;
@@ -164,16 +53,43 @@ const Kernels& kernels_of(KernelBuild build) {
   return build == KernelBuild::kPortable ? kPortable : kAvx2;
 }
 
-/// Calls visit(image, piece of the image, its first value, its pixels) for every piece of all
-/// images, from several threads.
+/// Some pixels of one image.
+struct Piece {
+  std::int64_t image, index;
+  std::int64_t at;  ///< its first value in the map
+  std::int64_t pixels, values;
+};
+
+/// One thread's room for pieces of maps that are not stored as floats.
+class PieceRoom {
+ public:
+  PieceRoom(const GroupNormShape& s, Storage storage, std::size_t maps)
+      : size_(storage == Storage::kFloat ? 0 : static_cast<std::size_t>(kPiece * s.channels)),
+        floats_(size_ * maps) {}
+  float* operator[](std::size_t map) { return floats_.data() + map * size_; }
+
+ private:
+  std::size_t size_;
+  std::vector<float> floats_;
+};
+
+/// Calls visit(piece, room for `maps` pieces) for every piece of all images, from several threads.
 template <typename Visit>
-void for_each_piece(const GroupNormShape& s, const Visit& visit) {
+void for_each_piece(const GroupNormShape& s,
+                    Storage storage,
+                    std::size_t maps,
+                    const Visit& visit) {
   const std::int64_t pieces = (s.pixels + kPiece - 1) / kPiece;
-#pragma omp parallel for collapse(2) schedule(static)
-  for (std::int64_t n = 0; n < s.images; ++n) {
-    for (std::int64_t piece = 0; piece < pieces; ++piece) {
-      const std::int64_t first = piece * kPiece;
-      visit(n, piece, (n * s.pixels + first) * s.channels, std::min(kPiece, s.pixels - first));
+#pragma omp parallel
+  {
+    PieceRoom room(s, storage, maps);
+#pragma omp for collapse(2) schedule(static)
+    for (std::int64_t n = 0; n < s.images; ++n) {
+      for (std::int64_t index = 0; index < pieces; ++index) {
+        const std::int64_t first = index * kPiece, pixels = std::min(kPiece, s.pixels - first);
+        visit(Piece{n, index, (n * s.pixels + first) * s.channels, pixels, pixels * s.channels},
+              room);
+      }
     }
   }
 }
@@ -233,12 +149,26 @@ void finish_group(const GroupNormShape& s,
       static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(s.eps)));
 }
 
-GroupNormStatistics statistics_of(const GroupNormShape& s, const float* x, const Kernels& kernels) {
+/// [N,C]: the first pixel of each image.
+std::vector<float> first_pixels(const GroupNormShape& s, const ConstMap& x) {
+  std::vector<float> pixels(static_cast<std::size_t>(s.images * s.channels));
+  for (std::int64_t n = 0; n < s.images && s.pixels > 0; ++n) {
+    float* to = pixels.data() + n * s.channels;
+    const float* from = read_values(x + n * s.pixels * s.channels, s.channels, to);
+    std::copy_n(from, s.channels, to);
+  }
+  return pixels;
+}
+
+GroupNormStatistics statistics_of(const GroupNormShape& s,
+                                  const ConstMap& x,
+                                  const Kernels& kernels) {
   ChannelSums sums(s);
-  const auto shift = [&](std::int64_t n) { return x + n * s.pixels * s.channels; };
-  for_each_piece(s, [&](std::int64_t n, std::int64_t piece, std::int64_t at, std::int64_t pixels) {
-    kernels.moments(pixels, s.channels, x + at, shift(n), sums.first(n, piece),
-                    sums.second(n, piece));
+  const std::vector<float> shifts = first_pixels(s, x);
+  const auto shift = [&](std::int64_t n) { return shifts.data() + n * s.channels; };
+  for_each_piece(s, x.storage(), 1, [&](const Piece& p, PieceRoom& room) {
+    kernels.moments(p.pixels, s.channels, read_values(x + p.at, p.values, room[0]), shift(p.image),
+                    sums.first(p.image, p.index), sums.second(p.image, p.index));
   });
   const auto count = static_cast<std::size_t>(s.images * s.groups);
   GroupNormStatistics statistics{std::vector<float>(count), std::vector<float>(count)};
@@ -306,12 +236,12 @@ void parameter_gradients(const GroupNormShape& s,
 }  // namespace
 
 GroupNormStatistics group_norm_forward(const GroupNormShape& s,
-                                       const float* x,
+                                       const ConstMap& x,
                                        const float* weight,
                                        const float* bias,
-                                       const float* residual,
+                                       const ConstMap& residual,
                                        GroupNormActivation activation,
-                                       float* y,
+                                       const Map& y,
                                        KernelBuild build) {
   const Kernels& kernels = kernels_of(build);
   GroupNormStatistics statistics = statistics_of(s, x, kernels);
@@ -323,40 +253,49 @@ GroupNormStatistics group_norm_forward(const GroupNormShape& s,
       per_channel(s, [&](std::int64_t, std::int64_t c, std::size_t group) {
         return bias[c] - statistics.mean[group] * (statistics.inverse_std[group] * weight[c]);
       });
-  for_each_piece(s, [&](std::int64_t n, std::int64_t, std::int64_t at, std::int64_t pixels) {
-    kernels.apply_affine(pixels, s.channels, x + at,
-                         {.scale = scale.data() + n * s.channels,
-                          .offset = offset.data() + n * s.channels,
-                          .residual = residual == nullptr ? nullptr : residual + at,
+  for_each_piece(s, x.storage(), 3, [&](const Piece& p, PieceRoom& room) {
+    float* to = place_of(y + p.at, room[1]);
+    const float* added =
+        residual.is_null() ? nullptr : read_values(residual + p.at, p.values, room[2]);
+    kernels.apply_affine(p.pixels, s.channels, read_values(x + p.at, p.values, room[0]),
+                         {.scale = scale.data() + p.image * s.channels,
+                          .offset = offset.data() + p.image * s.channels,
+                          .residual = added,
                           .slopes = slopes_of(activation)},
-                         y + at);
+                         to);
+    finish_values(to, p.values, y + p.at);
   });
   return statistics;
 }
 
 void group_norm_backward(const GroupNormShape& s,
-                         const float* x,
-                         const float* y,
+                         const ConstMap& x,
+                         const ConstMap& y,
                          const float* weight,
                          const GroupNormStatistics& statistics,
                          GroupNormActivation activation,
-                         const float* grad_y,
+                         const ConstMap& grad_y,
                          const GroupNormGradients& gradients,
                          KernelBuild build) {
   const Kernels& kernels = kernels_of(build);
   const std::vector<float> mean =
       per_channel(s, [&](std::int64_t, std::int64_t, std::size_t g) { return statistics.mean[g]; });
   // The gradient in front of the activation goes where the input's will be, or the residual's is.
-  float* masked = gradients.residual != nullptr ? gradients.residual : gradients.x;
-  const float* inner = activation.is_there ? masked : grad_y;
+  const Map masked = gradients.residual.is_null() ? gradients.x : gradients.residual;
+  const ConstMap inner = activation.is_there ? ConstMap(masked) : grad_y;
   ChannelSums sums(s);
-  for_each_piece(s, [&](std::int64_t n, std::int64_t piece, std::int64_t at, std::int64_t pixels) {
+  for_each_piece(s, x.storage(), 3, [&](const Piece& p, PieceRoom& room) {
+    const float* grad = read_values(grad_y + p.at, p.values, room[0]);
     if (activation.is_there) {
-      kernels.activation(pixels * s.channels, y + at, slopes_of(activation), grad_y + at,
-                         masked + at);
+      float* to = place_of(masked + p.at, room[1]);
+      kernels.activation(p.values, read_values(y + p.at, p.values, room[2]), slopes_of(activation),
+                         grad, to);
+      finish_values(to, p.values, masked + p.at);
+      grad = to;
     }
-    kernels.gradients(pixels, s.channels, x + at, inner + at, mean.data() + n * s.channels,
-                      sums.first(n, piece), sums.second(n, piece));
+    kernels.gradients(p.pixels, s.channels, read_values(x + p.at, p.values, room[2]), grad,
+                      mean.data() + p.image * s.channels, sums.first(p.image, p.index),
+                      sums.second(p.image, p.index));
   });
   parameter_gradients(s, sums, statistics, gradients);
   // With xhat = (x - mean) r: grad_x = r (w g - mean(w g) - xhat mean(w g xhat)).
@@ -374,13 +313,16 @@ void group_norm_backward(const GroupNormShape& s,
         return static_cast<float>(-r(g) * means.grad[g] -
                                   of_x_at(g) * static_cast<double>(statistics.mean[g]));
       });
-  for_each_piece(s, [&](std::int64_t n, std::int64_t, std::int64_t at, std::int64_t pixels) {
-    const std::int64_t channel = n * s.channels;
-    kernels.input(pixels, s.channels, x + at, inner + at,
+  for_each_piece(s, x.storage(), 3, [&](const Piece& p, PieceRoom& room) {
+    const std::int64_t channel = p.image * s.channels;
+    float* to = place_of(gradients.x + p.at, room[2]);
+    kernels.input(p.pixels, s.channels, read_values(x + p.at, p.values, room[0]),
+                  read_values(inner + p.at, p.values, room[1]),
                   {.of_grad = of_grad.data() + channel,
                    .of_x = of_x.data() + channel,
                    .constant = constant.data() + channel},
-                  gradients.x + at);
+                  to);
+    finish_values(to, p.values, gradients.x + p.at);
   });
 }
 

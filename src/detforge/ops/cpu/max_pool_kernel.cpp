@@ -5,6 +5,8 @@
 #include <limits>
 #include <vector>
 
+#include "detforge/ops/cpu/map_values.h"
+
 namespace detforge::cpu {
 namespace {
 
@@ -21,10 +23,10 @@ DETFORGE_KERNEL_INLINE Window window_at(const MaxPoolShape& s,
   return {std::max<std::int64_t>(start, 0), std::min(start + s.kernel, size), start};
 }
 
-/// One output row of one image, without positions.
+/// One output row, without positions; `window`: the map from the window's first row on.
 DETFORGE_KERNEL_INLINE void pool_row(const MaxPoolShape& s,
                                      std::int64_t row,
-                                     const float* image,
+                                     const float* window,
                                      float* output) {
   const Window y = window_at(s, row, s.height);
   for (std::int64_t column = 0; column < s.out_width; ++column, output += s.channels) {
@@ -32,7 +34,7 @@ DETFORGE_KERNEL_INLINE void pool_row(const MaxPoolShape& s,
     std::fill_n(output, s.channels, s.relu ? 0.0F : -std::numeric_limits<float>::infinity());
     for (std::int64_t iy = y.first; iy < y.end; ++iy) {
       for (std::int64_t ix = x.first; ix < x.end; ++ix) {
-        const float* __restrict cell = image + (iy * s.width + ix) * s.channels;
+        const float* __restrict cell = window + ((iy - y.first) * s.width + ix) * s.channels;
         float* __restrict highest = output;
         for (std::int64_t c = 0; c < s.channels; ++c) {
           const bool is_higher = cell[c] > highest[c] || cell[c] != cell[c];
@@ -46,7 +48,7 @@ DETFORGE_KERNEL_INLINE void pool_row(const MaxPoolShape& s,
 /// The same with positions; `at`: room for one of each channel.
 DETFORGE_KERNEL_INLINE void pool_row_with_positions(const MaxPoolShape& s,
                                                     std::int64_t row,
-                                                    const float* image,
+                                                    const float* window,
                                                     float* output,
                                                     std::int32_t* __restrict at,
                                                     std::uint8_t* positions) {
@@ -59,7 +61,7 @@ DETFORGE_KERNEL_INLINE void pool_row_with_positions(const MaxPoolShape& s,
     std::fill_n(at, s.channels, s.relu ? kNoPosition : static_cast<std::int32_t>(first));
     for (std::int64_t iy = y.first; iy < y.end; ++iy) {
       for (std::int64_t ix = x.first; ix < x.end; ++ix) {
-        const float* __restrict cell = image + (iy * s.width + ix) * s.channels;
+        const float* __restrict cell = window + ((iy - y.first) * s.width + ix) * s.channels;
         float* __restrict highest = output;
         const auto position = static_cast<std::int32_t>((iy - y.start) * s.kernel + ix - x.start);
         for (std::int64_t c = 0; c < s.channels; ++c) {
@@ -75,14 +77,14 @@ DETFORGE_KERNEL_INLINE void pool_row_with_positions(const MaxPoolShape& s,
   }
 }
 
-/// Adds an output row's gradients to the rows [first, end) of the map.
+/// Adds an output row's gradients to the rows [first, end) of a map, which start at `rows`.
 DETFORGE_KERNEL_INLINE void spread_row(const MaxPoolShape& s,
                                        std::int64_t row,
                                        std::int64_t first,
                                        std::int64_t end,
                                        const float* grad,
                                        const std::uint8_t* positions,
-                                       float* image) {
+                                       float* rows) {
   const Window y = window_at(s, row, s.height);
   for (std::int64_t column = 0; column < s.out_width;
        ++column, grad += s.channels, positions += s.channels) {
@@ -90,7 +92,7 @@ DETFORGE_KERNEL_INLINE void spread_row(const MaxPoolShape& s,
     for (std::int64_t iy = std::max(y.first, first); iy < std::min(y.end, end); ++iy) {
       for (std::int64_t ix = x.first; ix < x.end; ++ix) {
         const float* __restrict from = grad;
-        float* __restrict to = image + (iy * s.width + ix) * s.channels;
+        float* __restrict to = rows + ((iy - first) * s.width + ix) * s.channels;
         const auto position = static_cast<std::uint8_t>((iy - y.start) * s.kernel + ix - x.start);
         for (std::int64_t c = 0; c < s.channels; ++c) {
           to[c] += positions[c] == position ? from[c] : 0.0F;
@@ -113,21 +115,21 @@ struct Kernels {
                      float*);
 };
 
-#define DETFORGE_MAX_POOL_BUILD(TARGET, NAME)                                                     \
-  TARGET void pool_row_##NAME(const MaxPoolShape& s, std::int64_t row, const float* image,        \
-                              float* output) {                                                    \
-    pool_row(s, row, image, output);                                                              \
-  }                                                                                               \
-  TARGET void pool_row_with_positions_##NAME(const MaxPoolShape& s, std::int64_t row,             \
-                                             const float* image, float* output, std::int32_t* at, \
-                                             std::uint8_t* positions) {                           \
-    pool_row_with_positions(s, row, image, output, at, positions);                                \
-  }                                                                                               \
-  TARGET void spread_row_##NAME(const MaxPoolShape& s, std::int64_t row, std::int64_t first,      \
-                                std::int64_t end, const float* grad,                              \
-                                const std::uint8_t* positions, float* image) {                    \
-    spread_row(s, row, first, end, grad, positions, image);                                       \
-  }                                                                                               \
+#define DETFORGE_MAX_POOL_BUILD(TARGET, NAME)                                                      \
+  TARGET void pool_row_##NAME(const MaxPoolShape& s, std::int64_t row, const float* window,        \
+                              float* output) {                                                     \
+    pool_row(s, row, window, output);                                                              \
+  }                                                                                                \
+  TARGET void pool_row_with_positions_##NAME(const MaxPoolShape& s, std::int64_t row,              \
+                                             const float* window, float* output, std::int32_t* at, \
+                                             std::uint8_t* positions) {                            \
+    pool_row_with_positions(s, row, window, output, at, positions);                                \
+  }                                                                                                \
+  TARGET void spread_row_##NAME(const MaxPoolShape& s, std::int64_t row, std::int64_t first,       \
+                                std::int64_t end, const float* grad,                               \
+                                const std::uint8_t* positions, float* rows) {                      \
+    spread_row(s, row, first, end, grad, positions, rows);                                         \
+  }                                                                                                \
   constexpr Kernels k##NAME{pool_row_##NAME, pool_row_with_positions_##NAME, spread_row_##NAME};
 
 DETFORGE_MAX_POOL_BUILD(, Portable)
@@ -141,51 +143,69 @@ const Kernels& kernels_of(KernelBuild build) {
 }  // namespace
 
 void max_pool_forward(const MaxPoolShape& s,
-                      const float* input,
-                      float* output,
+                      const ConstMap& input,
+                      const Map& output,
                       std::uint8_t* positions,
                       KernelBuild build) {
   const Kernels& kernels = kernels_of(build);
-  const std::int64_t row_size = s.out_width * s.channels;
+  const std::int64_t row_size = s.out_width * s.channels, map_row = s.width * s.channels;
+  const std::int64_t converts = input.storage() == Storage::kFloat ? 0 : 1;
 #pragma omp parallel
   {
     std::vector<std::int32_t> at(static_cast<std::size_t>(s.channels));
+    std::vector<float> rows(static_cast<std::size_t>(converts * s.kernel * map_row));
+    std::vector<float> pooled(static_cast<std::size_t>(converts * row_size));
 #pragma omp for schedule(static)
     for (std::int64_t row = 0; row < s.images * s.out_height; ++row) {
-      const float* image = input + row / s.out_height * s.height * s.width * s.channels;
-      float* to = output + row * row_size;
+      // The rows of the window, of which the first is the kernels' row 0.
+      const std::int64_t out_row = row % s.out_height;
+      const Window y = window_at(s, out_row, s.height);
+      const ConstMap first = input + (row / s.out_height * s.height + y.first) * map_row;
+      const float* window = read_values(first, (y.end - y.first) * map_row, rows.data());
+      float* to = place_of(output + row * row_size, pooled.data());
       if (positions == nullptr) {
-        kernels.pool_row(s, row % s.out_height, image, to);
+        kernels.pool_row(s, out_row, window, to);
       } else {
-        kernels.pool_row_with_positions(s, row % s.out_height, image, to, at.data(),
+        kernels.pool_row_with_positions(s, out_row, window, to, at.data(),
                                         positions + row * row_size);
       }
+      finish_values(to, row_size, output + row * row_size);
     }
   }
 }
 
 void max_pool_backward(const MaxPoolShape& s,
-                       const float* grad_output,
+                       const ConstMap& grad_output,
                        const std::uint8_t* positions,
-                       float* grad_input,
+                       const Map& grad_input,
                        KernelBuild build) {
   constexpr std::int64_t kBand = 8;  // rows that a thread zeroes and sums up while they are cached
   const Kernels& kernels = kernels_of(build);
-  const std::int64_t row_size = s.out_width * s.channels;
+  const std::int64_t row_size = s.out_width * s.channels, map_row = s.width * s.channels;
   const std::int64_t bands = (s.height + kBand - 1) / kBand;
-#pragma omp parallel for collapse(2) schedule(static)
-  for (std::int64_t n = 0; n < s.images; ++n) {
-    for (std::int64_t band = 0; band < bands; ++band) {
-      const std::int64_t first = band * kBand, end = std::min(first + kBand, s.height);
-      float* image = grad_input + n * s.height * s.width * s.channels;
-      std::fill(image + first * s.width * s.channels, image + end * s.width * s.channels, 0.0F);
-      // Windows from the first to the last that reach into the band.
-      const std::int64_t reach = first + s.padding - s.kernel + 1;
-      const std::int64_t first_row = reach <= 0 ? 0 : (reach + s.stride - 1) / s.stride;
-      const std::int64_t end_row = std::min((end - 1 + s.padding) / s.stride + 1, s.out_height);
-      for (std::int64_t row = first_row; row < end_row; ++row) {
-        const std::int64_t at = (n * s.out_height + row) * row_size;
-        kernels.spread_row(s, row, first, end, grad_output + at, positions + at, image);
+  const std::int64_t converts = grad_input.storage() == Storage::kFloat ? 0 : 1;
+#pragma omp parallel
+  {
+    std::vector<float> sums(static_cast<std::size_t>(converts * kBand * map_row));
+    std::vector<float> grads(static_cast<std::size_t>(converts * row_size));
+#pragma omp for collapse(2) schedule(static)
+    for (std::int64_t n = 0; n < s.images; ++n) {
+      for (std::int64_t band = 0; band < bands; ++band) {
+        const std::int64_t first = band * kBand, end = std::min(first + kBand, s.height);
+        const Map to = grad_input + (n * s.height + first) * map_row;
+        float* rows = place_of(to, sums.data());
+        std::fill_n(rows, (end - first) * map_row, 0.0F);
+        // Windows from the first to the last that reach into the band.
+        const std::int64_t reach = first + s.padding - s.kernel + 1;
+        const std::int64_t first_row = reach <= 0 ? 0 : (reach + s.stride - 1) / s.stride;
+        const std::int64_t end_row = std::min((end - 1 + s.padding) / s.stride + 1, s.out_height);
+        for (std::int64_t row = first_row; row < end_row; ++row) {
+          const std::int64_t at = (n * s.out_height + row) * row_size;
+          kernels.spread_row(s, row, first, end,
+                             read_values(grad_output + at, row_size, grads.data()), positions + at,
+                             rows);
+        }
+        finish_values(rows, (end - first) * map_row, to);
       }
     }
   }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <type_traits>
+
 #include "detforge/ops/cpu/conv_kernels.h"
 #include "detforge/ops/cpu/micro_kernel.h"
 
@@ -30,12 +32,12 @@ void multiply_panel(const PanelProduct& p) {
 }
 
 /// activation(x + bias + residual) of one vector.
+template <typename T>
 inline Register finish(
-    Register x, Register bias, const float* residual, std::int64_t count, const Epilogue& e) {
+    Register x, Register bias, const T* residual, std::int64_t count, const Epilogue& e) {
   x = Vector::add(x, bias);
   if (residual != nullptr) {
-    x = Vector::add(x,
-                    count == kLanes ? Vector::load(residual) : Vector::load_part(residual, count));
+    x = Vector::add(x, load_some(residual, count));
   }
   switch (e.activation) {
     case Activation::kNone:
@@ -52,22 +54,53 @@ inline Register load_bias(const float* bias, std::int64_t count) {
   return bias == nullptr ? Vector::zero() : Vector::load_part(bias, count);
 }
 
-void store_panel(const PanelStore& panel, const Epilogue& e) {
+template <typename T>
+void store_panel_as(const PanelStore& panel, const Epilogue& e) {
+  const T* residuals = e.residual.as<T>();
+  T* output = panel.output.as<T>();
   for (std::int64_t column = 0; column < panel.columns; column += kLanes) {
     const std::int64_t count = smaller(kLanes, panel.columns - column);
     const Register bias = load_bias(e.bias == nullptr ? nullptr : e.bias + column, count);
     for (std::int64_t i = 0; i < panel.rows; ++i) {
       const std::int64_t at = panel.offsets[i] + column;
-      const float* residual = e.residual == nullptr ? nullptr : e.residual + at;
-      const Register value =
-          finish(Vector::load(panel.sums + i * kTileColumns + column), bias, residual, count, e);
-      if (count == kLanes) {
-        Vector::store(panel.output + at, value);
-      } else {
-        Vector::store_part(panel.output + at, value, count);
-      }
+      const T* residual = residuals == nullptr ? nullptr : residuals + at;
+      store_some(
+          output + at,
+          finish(Vector::load(panel.sums + i * kTileColumns + column), bias, residual, count, e),
+          count);
     }
   }
+}
+
+void store_panel(const PanelStore& panel, const Epilogue& e) {
+  for_storage(panel.output.storage(),
+              [&](auto* type) { store_panel_as<std::remove_pointer_t<decltype(type)>>(panel, e); });
+}
+
+void load_values(const ConstMap& from, std::int64_t count, float* to) {
+  for_storage(from.storage(), [&](auto* type) {
+    const auto* values = from.as<std::remove_pointer_t<decltype(type)>>();
+    std::int64_t i = 0;
+    for (; i + kLanes <= count; i += kLanes) {
+      Vector::store(to + i, Vector::load(values + i));
+    }
+    if (i < count) {
+      Vector::store_part(to + i, load_part(values + i, count - i), count - i);
+    }
+  });
+}
+
+void store_values(const float* from, std::int64_t count, const Map& to) {
+  for_storage(to.storage(), [&](auto* type) {
+    auto* values = to.as<std::remove_pointer_t<decltype(type)>>();
+    std::int64_t i = 0;
+    for (; i + kLanes <= count; i += kLanes) {
+      Vector::store(values + i, Vector::load(from + i));
+    }
+    if (i < count) {
+      store_part(values + i, Vector::load_part(from + i, count - i), count - i);
+    }
+  });
 }
 
 void pack_panel(const float* source,
@@ -91,15 +124,22 @@ void pack_panel(const float* source,
   }
 }
 
-void add_rows(const float* values, std::int64_t rows, std::int64_t channels, float* bias_sum) {
+template <typename T>
+void add_rows_of(const T* values, std::int64_t rows, std::int64_t channels, float* bias_sum) {
   for (std::int64_t c = 0; c < channels; c += kLanes) {
     const std::int64_t count = smaller(kLanes, channels - c);
     Register sum = Vector::load_part(bias_sum + c, count);
     for (std::int64_t r = 0; r < rows; ++r) {
-      sum = Vector::add(sum, Vector::load_part(values + r * channels + c, count));
+      sum = Vector::add(sum, load_some(values + r * channels + c, count));
     }
     Vector::store_part(bias_sum + c, sum, count);
   }
+}
+
+void add_rows(const ConstMap& values, std::int64_t rows, std::int64_t channels, float* bias_sum) {
+  for_storage(values.storage(), [&](auto* type) {
+    add_rows_of(values.as<std::remove_pointer_t<decltype(type)>>(), rows, channels, bias_sum);
+  });
 }
 
 float scale_gradient(
@@ -131,30 +171,33 @@ float scale_gradient(
   return sum;
 }
 
-void activation_gradient(const float* output,
-                         const float* grad_output,
-                         std::int64_t rows,
-                         std::int64_t channels,
-                         float slope,
-                         float* gradient,
-                         float* bias_sum) {
-  const Register negative = Vector::set(slope);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const std::int64_t row = r * channels;
-    for (std::int64_t c = 0; c < channels; c += kLanes) {
-      const std::int64_t count = smaller(kLanes, channels - c);
-      const Register g = Vector::load_part(grad_output + row + c, count);
+template <typename T>
+void activation_gradient_as(const ActivationGradient& a, float* bias_sum) {
+  const Register negative = Vector::set(a.slope);
+  for (std::int64_t r = 0; r < a.rows; ++r) {
+    const std::int64_t row = r * a.channels;
+    const T* output = a.output.as<T>() + row;
+    const T* grad_output = a.grad_output.as<T>() + row;
+    T* gradient = a.gradient.as<T>() + row;
+    for (std::int64_t c = 0; c < a.channels; c += kLanes) {
+      const std::int64_t count = smaller(kLanes, a.channels - c);
+      const Register g = load_some(grad_output + c, count);
       // Not 0 * g for a ReLU: that would make NaN of an infinite gradient.
-      const Register below = slope == 0.0F ? Vector::zero() : Vector::mul(g, negative);
-      const Register value =
-          Vector::select_positive(Vector::load_part(output + row + c, count), g, below);
-      Vector::store_part(gradient + row + c, value, count);
+      const Register below = a.slope == 0.0F ? Vector::zero() : Vector::mul(g, negative);
+      const Register value = Vector::select_positive(load_some(output + c, count), g, below);
+      store_some(gradient + c, value, count);
       if (bias_sum != nullptr) {
         Vector::store_part(bias_sum + c, Vector::add(Vector::load_part(bias_sum + c, count), value),
                            count);
       }
     }
   }
+}
+
+void activation_gradient(const ActivationGradient& a, float* bias_sum) {
+  for_storage(a.gradient.storage(), [&](auto* type) {
+    activation_gradient_as<std::remove_pointer_t<decltype(type)>>(a, bias_sum);
+  });
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
 #include "detforge/ops/cpu/pixel_dot_kernel.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <vector>
 
 #include "detforge/ops/cpu/float_vector.h"
+#include "detforge/ops/cpu/map_values.h"
 
 namespace detforge::cpu {
 namespace {
@@ -101,31 +104,54 @@ DETFORGE_TARGET_AVX2 void backward_avx2(const PixelDotShape& s,
 
 }  // namespace
 
+namespace {
+
+/// Floats that one thread needs for an image of a map that is not stored as floats.
+std::size_t image_room(const PixelDotShape& s, const ConstMap& map) {
+  return map.storage() == Storage::kFloat ? 0 : static_cast<std::size_t>(s.pixels * s.channels);
+}
+
+}  // namespace
+
 void pixel_dot_forward(const PixelDotShape& s,
-                       const float* map,
+                       const ConstMap& map,
                        const float* vectors,
                        float* dots,
                        KernelBuild build) {
   const auto image = build == KernelBuild::kPortable ? forward_portable : forward_avx2;
-#pragma omp parallel for schedule(static)
-  for (std::int64_t n = 0; n < s.images; ++n) {
-    image(s, map + n * s.pixels * s.channels, vectors + n * s.channels, dots + n * s.pixels);
+  const std::int64_t size = s.pixels * s.channels;
+#pragma omp parallel
+  {
+    std::vector<float> room(image_room(s, map));
+#pragma omp for schedule(static)
+    for (std::int64_t n = 0; n < s.images; ++n) {
+      image(s, read_values(map + n * size, size, room.data()), vectors + n * s.channels,
+            dots + n * s.pixels);
+    }
   }
 }
 
 void pixel_dot_backward(const PixelDotShape& s,
-                        const float* map,
+                        const ConstMap& map,
                         const float* vectors,
                         const float* grad_dots,
-                        float* grad_map,
+                        const Map& grad_map,
                         float* grad_vectors,
                         KernelBuild build) {
   const auto image = build == KernelBuild::kPortable ? backward_portable : backward_avx2;
-#pragma omp parallel for schedule(static)
-  for (std::int64_t n = 0; n < s.images; ++n) {
-    const std::int64_t first = n * s.pixels * s.channels;
-    image(s, map + first, vectors + n * s.channels, grad_dots + n * s.pixels,
-          grad_map == nullptr ? nullptr : grad_map + first, grad_vectors + n * s.channels);
+  const std::int64_t size = s.pixels * s.channels;
+#pragma omp parallel
+  {
+    std::vector<float> room(image_room(s, map)), grads(image_room(s, map));
+#pragma omp for schedule(static)
+    for (std::int64_t n = 0; n < s.images; ++n) {
+      float* to = grad_map.is_null() ? nullptr : place_of(grad_map + n * size, grads.data());
+      image(s, read_values(map + n * size, size, room.data()), vectors + n * s.channels,
+            grad_dots + n * s.pixels, to, grad_vectors + n * s.channels);
+      if (to != nullptr) {
+        finish_values(to, size, grad_map + n * size);
+      }
+    }
   }
 }
 

@@ -5,7 +5,7 @@
 
 namespace detforge::cpu {
 
-PixelRows::PixelRows(const float* input,
+PixelRows::PixelRows(const ConstMap& input,
                      const MapShape& shape,
                      const std::vector<ConvTap>& taps,
                      const Grid& grid)
@@ -24,8 +24,9 @@ PixelRows::PixelRows(const float* input,
       runs_.push_back({tap.dy, tap.dx, 1, column});
     }
   }
-  in_place_ = taps.size() == 1 && taps[0].dy == 0 && taps[0].dx == 0 && grid.step_y == 1 &&
-              grid.step_x == 1 && grid.height == shape.height && grid.width == shape.width;
+  in_place_ = input.storage() == Storage::kFloat && taps.size() == 1 && taps[0].dy == 0 &&
+              taps[0].dx == 0 && grid.step_y == 1 && grid.step_x == 1 &&
+              grid.height == shape.height && grid.width == shape.width;
 }
 
 template <typename Copy>
@@ -53,7 +54,7 @@ void PixelRows::visit(std::int64_t first_row,
       const std::int64_t from = exists ? std::clamp(on_map, begin, end) : end;
       const std::int64_t to = exists ? std::clamp(off_map, from, end) : end;
       if (from > begin) {
-        copy(r, begin - first_column, nullptr, from - begin);
+        copy(r, begin - first_column, ConstMap(), from - begin);
       }
       if (to > from) {
         const std::int64_t corner =
@@ -61,7 +62,7 @@ void PixelRows::visit(std::int64_t first_row,
         copy(r, from - first_column, input_ + (corner + from - run.first_column), to - from);
       }
       if (end > to) {
-        copy(r, to - first_column, nullptr, end - to);
+        copy(r, to - first_column, ConstMap(), end - to);
       }
     }
   }
@@ -69,49 +70,55 @@ void PixelRows::visit(std::int64_t first_row,
 
 namespace {
 
-void copy_or_clear(float* to, const float* from, std::int64_t count) {
+void copy_or_clear(const ConvKernels& k, float* to, const ConstMap& from, std::int64_t count) {
   const auto bytes = static_cast<std::size_t>(count) * sizeof(float);
-  if (from == nullptr) {
+  if (from.is_null()) {
     std::memset(to, 0, bytes);
+  } else if (from.storage() == Storage::kFloat) {
+    std::memcpy(to, from.as<float>(), bytes);
   } else {
-    std::memcpy(to, from, bytes);
+    k.load_values(from, count, to);
   }
 }
 
 }  // namespace
 
-void PixelRows::copy_rows(std::int64_t first_row,
+void PixelRows::copy_rows(const ConvKernels& kernels,
+                          std::int64_t first_row,
                           std::int64_t rows,
                           std::int64_t first_column,
                           std::int64_t columns,
                           float* to,
                           std::int64_t stride) const {
   visit(first_row, rows, first_column, columns,
-        [&](std::int64_t row, std::int64_t column, const float* from, std::int64_t count) {
-          copy_or_clear(to + row * stride + column, from, count);
+        [&](std::int64_t row, std::int64_t column, const ConstMap& from, std::int64_t count) {
+          copy_or_clear(kernels, to + row * stride + column, from, count);
         });
 }
 
-void PixelRows::copy_panels(std::int64_t first_row,
+void PixelRows::copy_panels(const ConvKernels& kernels,
+                            std::int64_t first_row,
                             std::int64_t rows,
                             std::int64_t first_column,
                             std::int64_t columns,
                             float* to,
                             std::int64_t width) const {
   visit(first_row, rows, first_column, columns,
-        [&](std::int64_t row, std::int64_t column, const float* from, std::int64_t count) {
+        [&](std::int64_t row, std::int64_t column, ConstMap from, std::int64_t count) {
           while (count > 0) {
             const std::int64_t inside = column % width;
             const std::int64_t part = std::min(width - inside, count);
-            copy_or_clear(to + column / width * rows * width + row * width + inside, from, part);
-            from = from == nullptr ? nullptr : from + part;
+            copy_or_clear(kernels, to + column / width * rows * width + row * width + inside, from,
+                          part);
+            from = from.is_null() ? from : from + part;
             column += part;
             count -= part;
           }
         });
   const std::int64_t rest = columns % width;
   for (std::int64_t r = 0; rest > 0 && r < rows; ++r) {
-    copy_or_clear(to + columns / width * rows * width + r * width + rest, nullptr, width - rest);
+    copy_or_clear(kernels, to + columns / width * rows * width + r * width + rest, {},
+                  width - rest);
   }
 }
 

@@ -48,7 +48,7 @@ class PixelRows {
   };
 
   /// `taps` row by row, dx rising: neighbours are copied together.
-  PixelRows(const float* input,
+  PixelRows(const ConstMap& input,
             const MapShape& shape,
             const std::vector<ConvTap>& taps,
             const Grid& grid);
@@ -57,11 +57,13 @@ class PixelRows {
   std::int64_t columns() const { return columns_; }
   const Grid& grid() const { return grid_; }
 
-  /// Row 0 if the input itself is the matrix, rows following each other without gaps; else null.
-  const float* in_place() const { return in_place_ ? input_ : nullptr; }
+  /// Row 0 if the input itself is the matrix, rows of floats following each other without gaps;
+  /// else null.
+  const float* in_place() const { return in_place_ ? input_.as<float>() : nullptr; }
 
   /// Columns [first_column, first_column + columns) of `rows` rows, into to[row * stride + column].
-  void copy_rows(std::int64_t first_row,
+  void copy_rows(const ConvKernels& kernels,
+                 std::int64_t first_row,
                  std::int64_t rows,
                  std::int64_t first_column,
                  std::int64_t columns,
@@ -70,7 +72,8 @@ class PixelRows {
 
   /// The same part in panels of `width` columns: value (row, column) goes to
   /// to[column / width * rows * width + row * width + column % width]; the last panel's rest is 0.
-  void copy_panels(std::int64_t first_row,
+  void copy_panels(const ConvKernels& kernels,
+                   std::int64_t first_row,
                    std::int64_t rows,
                    std::int64_t first_column,
                    std::int64_t columns,
@@ -83,7 +86,7 @@ class PixelRows {
     std::int64_t dy, dx, taps, first_column;
   };
 
-  /// Calls copy(row, column, pointer or null for zeros, count) for each contiguous piece.
+  /// Calls copy(row, column, place or null for zeros, count) for each contiguous piece.
   template <typename Copy>
   void visit(std::int64_t first_row,
              std::int64_t rows,
@@ -91,7 +94,7 @@ class PixelRows {
              std::int64_t columns,
              Copy copy) const;
 
-  const float* input_;
+  ConstMap input_;
   MapShape shape_;
   Grid grid_;
   std::vector<Run> runs_;

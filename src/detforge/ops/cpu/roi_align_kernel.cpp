@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
+#include "detforge/ops/cpu/map_values.h"
 #include "detforge/ops/cpu/roi_align_channels.h"
 #include "detforge/ops/cpu/roi_align_planes.h"
 
@@ -156,30 +158,64 @@ void channels_to_rows(const float* padded, std::int64_t count, std::int64_t bins
   }
 }
 
+/// The cells of one ROI as floats, where the map has another storage.
+class RoiCells {
+ public:
+  /// The part of `map`, one image of geometry `g`, that the ROI's taps read.
+  void load(const RoiAlignGeometry& g, const RoiTaps& roi, std::int64_t channels, ConstMap map) {
+    const std::int64_t span = roi.x.last - roi.x.first + 1, rows = roi.y.last - roi.y.first + 1;
+    cells_.resize(static_cast<std::size_t>(span * rows * channels));
+    for (std::int64_t y = 0; y < rows; ++y) {
+      const std::int64_t at = ((roi.y.first + y) * g.width + roi.x.first) * channels;
+      conv_kernels()->load_values(map + at, span * channels, cells_.data() + y * span * channels);
+    }
+    geometry_ = g;
+    geometry_.width = span;
+    offset_ = (roi.y.first * span + roi.x.first) * channels;
+  }
+  /// A map on which the taps find those cells.
+  const float* map() const { return cells_.data() - offset_; }
+  const RoiAlignGeometry& geometry() const { return geometry_; }
+
+ private:
+  std::vector<float> cells_;
+  RoiAlignGeometry geometry_{};
+  std::int64_t offset_ = 0;
+};
+
 void pool_nhwc(const Work& work,
-               const std::vector<const float*>& maps,
-               float* pooled,
+               const std::vector<ConstMap>& maps,
+               const Map& pooled,
                const Kernels& kernels) {
   const RoiAlignShape& s = work.shape;
   const bool to_rows = s.pooled == MapLayout::kNchw;
+  const bool converts = pooled.storage() != Storage::kFloat;
 #pragma omp parallel
   {
     Scratch line(work.widest_map() * s.channels);
     Scratch padded(to_rows ? work.bins * padded_stride(s.channels) : 0);
+    Scratch values(converts ? work.pooled_size() : 0);
+    RoiCells cells;
 #pragma omp for schedule(dynamic, 4)
     for (std::size_t r = 0; r < work.rois.size(); ++r) {
       const RoiTaps& roi = work.rois[r];
       if (roi.empty()) {
         continue;
       }
-      float* to = pooled + static_cast<std::int64_t>(r) * work.pooled_size();
-      kernels.pool_channels(work.geometry(r), s.channels, roi,
-                            maps[work.levels[r]] + roi.image * work.map_size(work.levels[r]),
-                            line.data(), to_rows ? padded.data() : to,
+      const ConstMap map = maps[work.levels[r]] + roi.image * work.map_size(work.levels[r]);
+      if (converts) {
+        cells.load(work.geometry(r), roi, s.channels, map);
+      }
+      const Map result = pooled + static_cast<std::int64_t>(r) * work.pooled_size();
+      float* to = place_of(result, values.data());
+      kernels.pool_channels(converts ? cells.geometry() : work.geometry(r), s.channels, roi,
+                            converts ? cells.map() : map.as<float>(), line.data(),
+                            to_rows ? padded.data() : to,
                             to_rows ? padded_stride(s.channels) : s.channels);
       if (to_rows) {
         channels_to_rows(padded.data(), s.channels, work.bins, to);
       }
+      finish_values(to, work.pooled_size(), result);
     }
   }
 }
@@ -206,16 +242,18 @@ std::vector<Band> make_bands(const RoiAlignShape& s) {
   return bands;
 }
 
-/// Zeroes a band and adds what every ROI that reaches into it spreads there.
+/// Zeroes a band, whose first row is at `rows`, and adds what every ROI that reaches into it
+/// spreads there.
 void spread_band(const Work& work,
                  const Band& band,
                  const float* pooled,
                  float* line,
-                 float* map,
+                 float* rows,
                  const Kernels& kernels) {
   const RoiAlignGeometry& g = work.shape.levels[band.level];
   const std::int64_t row = g.width * work.shape.channels;
-  std::fill(map + band.first * row, map + band.end * row, 0.0F);
+  float* map = rows - band.first * row;
+  std::fill(rows, rows + (band.end - band.first) * row, 0.0F);
   for (std::size_t r = 0; r < work.rois.size(); ++r) {
     const RoiTaps& roi = work.rois[r];
     if (work.levels[r] == band.level && roi.image == band.image && !roi.empty() &&
@@ -230,16 +268,17 @@ void spread_band(const Work& work,
 }  // namespace
 
 void roi_align_forward(const RoiAlignShape& shape,
-                       const std::vector<const float*>& maps,
+                       const std::vector<ConstMap>& maps,
                        const RoiList& rois,
-                       float* pooled,
+                       const Map& pooled,
                        KernelBuild build) {
   const Work work = make_work(shape, rois);
   const Kernels& kernels = kernels_of(build);
   for (std::size_t r = 0; r < work.rois.size(); ++r) {
     if (work.rois[r].empty()) {  // off the map
-      std::fill_n(pooled + static_cast<std::int64_t>(r) * work.pooled_size(), work.pooled_size(),
-                  0.0F);
+      const Map result = pooled + static_cast<std::int64_t>(r) * work.pooled_size();
+      std::memset(result.as<void>(), 0,
+                  static_cast<std::size_t>(work.pooled_size() * bytes_of(result.storage())));
     }
   }
   if (shape.maps == MapLayout::kNhwc) {
@@ -248,15 +287,15 @@ void roi_align_forward(const RoiAlignShape& shape,
   }
   for_each_plane(work, [&](std::size_t r, std::size_t level, std::int64_t plane,
                            std::int64_t position, float* line) {
-    kernels.pool_plane(work.geometry(r), work.rois[r], maps[level] + plane, line,
-                       pooled + position);
+    kernels.pool_plane(work.geometry(r), work.rois[r], maps[level].as<float>() + plane, line,
+                       pooled.as<float>() + position);
   });
 }
 
 void roi_align_backward(const RoiAlignShape& shape,
                         const float* grad_pooled,
                         const RoiList& rois,
-                        const std::vector<float*>& grad_maps,
+                        const std::vector<Map>& grad_maps,
                         KernelBuild build) {
   const Work work = make_work(shape, rois);
   const Kernels& kernels = kernels_of(build);
@@ -265,21 +304,28 @@ void roi_align_backward(const RoiAlignShape& shape,
 #pragma omp parallel
     {
       Scratch line(work.widest_map() * shape.channels);
+      std::vector<float> sums;
 #pragma omp for schedule(dynamic)
       for (const Band& band : bands) {
-        spread_band(work, band, grad_pooled, line.data(),
-                    grad_maps[band.level] + band.image * work.map_size(band.level), kernels);
+        const std::int64_t row = shape.levels[band.level].width * shape.channels;
+        const std::int64_t size = (band.end - band.first) * row;
+        const Map to =
+            grad_maps[band.level] + (band.image * work.map_size(band.level) + band.first * row);
+        sums.resize(to.storage() == Storage::kFloat ? 0 : static_cast<std::size_t>(size));
+        float* rows = place_of(to, sums.data());
+        spread_band(work, band, grad_pooled, line.data(), rows, kernels);
+        finish_values(rows, size, to);
       }
     }
     return;
   }
   for (std::size_t level = 0; level < grad_maps.size(); ++level) {
-    std::fill_n(grad_maps[level], shape.images * work.map_size(level), 0.0F);
+    std::fill_n(grad_maps[level].as<float>(), shape.images * work.map_size(level), 0.0F);
   }
   for_each_plane(work, [&](std::size_t r, std::size_t level, std::int64_t plane,
                            std::int64_t position, float* line) {
     kernels.spread_plane(work.geometry(r), work.rois[r], grad_pooled + position, line,
-                         grad_maps[level] + plane);
+                         grad_maps[level].as<float>() + plane);
   });
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "detforge/ops/cpu/cpu_features.h"
+#include "detforge/ops/cpu/map_data.h"
 #include "detforge/ops/cpu/roi_align_geometry.h"
 
 namespace detforge::cpu {
@@ -26,11 +27,11 @@ struct RoiList {
 };
 
 /// pooled [R,C,bins_y,bins_x] = average over each bin of the map of the ROI's level, written
-/// completely. `maps`: [N,C,H,W] of each level.
+/// completely. `maps`: [N,C,H,W] of each level, stored as `pooled`; NCHW maps are f32.
 void roi_align_forward(const RoiAlignShape& shape,
-                       const std::vector<const float*>& maps,
+                       const std::vector<ConstMap>& maps,
                        const RoiList& rois,
-                       float* pooled,
+                       const Map& pooled,
                        KernelBuild build = best_kernel_build());
 
 /// grad_maps = the adjoint of roi_align_forward applied to grad_pooled, written completely.
@@ -40,7 +41,7 @@ void roi_align_forward(const RoiAlignShape& shape,
 void roi_align_backward(const RoiAlignShape& shape,
                         const float* grad_pooled,
                         const RoiList& rois,
-                        const std::vector<float*>& grad_maps,
+                        const std::vector<Map>& grad_maps,
                         KernelBuild build = best_kernel_build());
 
 /// Copies pooled values [R,C,bins] from NCHW to NHWC.

@@ -10,12 +10,12 @@
 namespace detforge::cpu {
 
 struct WinogradConv {
-  const float* input = nullptr;  ///< NHWC
-  MapShape shape;                ///< of the input
+  ConstMap input = {};  ///< NHWC
+  MapShape shape;       ///< of the input
   FilterView filters;
   std::int64_t outputs = 0;  ///< output channels
   Epilogue epilogue;
-  float* output = nullptr;  ///< NHWC, the input's size
+  Map output = {};  ///< NHWC, the input's size
 };
 
 inline MapShape output_shape(const WinogradConv& conv) {
@@ -29,11 +29,11 @@ void winograd_convolution(const ConvKernels& kernels,
                           const Workspace& workspace);
 
 struct WinogradGradient {
-  const float* input = nullptr;        ///< NHWC
-  MapShape shape;                      ///< of the input
-  const float* grad_output = nullptr;  ///< NHWC, the input's size
-  std::int64_t outputs = 0;            ///< output channels
-  float* gradient = nullptr;           ///< [outputs][inputs][3][3]
+  ConstMap input = {};        ///< NHWC
+  MapShape shape;             ///< of the input
+  ConstMap grad_output = {};  ///< NHWC, the input's size
+  std::int64_t outputs = 0;   ///< output channels
+  float* gradient = nullptr;  ///< [outputs][inputs][3][3]
 };
 
 /// The filters' gradient, by the adjoint of each step:

@@ -15,15 +15,15 @@ inline std::int64_t place(const WinogradLayout& layout, std::int64_t c) {
 }
 
 /// kSide x kSide pixels of kLanes channels from (y, x) on; zeros outside the map.
-template <int kSide>
-inline __attribute__((always_inline)) void load_pixels(const float* map,
+template <int kSide, typename T>
+inline __attribute__((always_inline)) void load_pixels(const T* map,
                                                        const MapShape& s,
                                                        std::int64_t y,
                                                        std::int64_t x,
                                                        bool inside,
                                                        Register* pixels) {
   if (inside) {
-    const float* corner = map + (y * s.width + x) * s.channels;
+    const T* corner = map + (y * s.width + x) * s.channels;
 #pragma GCC unroll 36
     for (int i = 0; i < kSide * kSide; ++i) {
       pixels[i] = Vector::load(corner + (i / kSide * s.width + i % kSide) * s.channels);
@@ -37,14 +37,15 @@ inline __attribute__((always_inline)) void load_pixels(const float* map,
   }
 }
 
-void winograd_input(const float* map,
-                    const MapShape& s,
-                    const WinogradTile& tile,
-                    const WinogradLayout& layout,
-                    float* values) {
+template <typename T>
+void winograd_input_of(const T* map,
+                       const MapShape& s,
+                       const WinogradTile& tile,
+                       const WinogradLayout& layout,
+                       float* values) {
   const std::int64_t y = tile.tile_y * kTile - 1, x = tile.tile_x * kTile - 1;
   const bool inside = y >= 0 && x >= 0 && y + kPatch <= s.height && x + kPatch <= s.width;
-  const float* image = map + tile.image * s.height * s.width * s.channels;
+  const T* image = map + tile.image * s.height * s.width * s.channels;
   for (std::int64_t c = 0; c < s.channels; c += kLanes) {
     Register pixels[36], half[36], row[6];
     load_pixels<6>(image + c, s, y, x, inside, pixels);
@@ -64,13 +65,25 @@ void winograd_input(const float* map,
   }
 }
 
-void winograd_output(const float* values,
-                     const WinogradLayout& layout,
-                     const WinogradTile& tile,
-                     const MapShape& s,
-                     const ChannelRange& channels,
-                     const Epilogue& e,
-                     float* map) {
+void winograd_input(const ConstMap& map,
+                    const MapShape& s,
+                    const WinogradTile& tile,
+                    const WinogradLayout& layout,
+                    float* values) {
+  for_storage(map.storage(), [&](auto* type) {
+    winograd_input_of(map.as<std::remove_pointer_t<decltype(type)>>(), s, tile, layout, values);
+  });
+}
+
+template <typename T>
+void winograd_output_as(const float* values,
+                        const WinogradLayout& layout,
+                        const WinogradTile& tile,
+                        const MapShape& s,
+                        const ChannelRange& channels,
+                        const Epilogue& e,
+                        T* map) {
+  const T* residuals = e.residual.as<T>();
   const std::int64_t y = tile.tile_y * kTile, x = tile.tile_x * kTile;
   const std::int64_t rows = smaller(kTile, s.height - y), columns = smaller(kTile, s.width - x);
   const std::int64_t corner = ((tile.image * s.height + y) * s.width + x) * s.channels;
@@ -93,21 +106,35 @@ void winograd_output(const float* values,
     for (std::int64_t i = 0; i < rows; ++i) {
       for (std::int64_t j = 0; j < columns; ++j) {
         const std::int64_t at = corner + (i * s.width + j) * s.channels + c;
-        const float* residual = e.residual == nullptr ? nullptr : e.residual + at;
+        const T* residual = residuals == nullptr ? nullptr : residuals + at;
         Vector::store(map + at, finish(pixel[i * 4 + j], bias, residual, kLanes, e));
       }
     }
   }
 }
 
-void winograd_output_gradient(const float* map,
-                              const MapShape& s,
-                              const WinogradTile& tile,
-                              const WinogradLayout& layout,
-                              float* values) {
+void winograd_output(const float* values,
+                     const WinogradLayout& layout,
+                     const WinogradTile& tile,
+                     const MapShape& s,
+                     const ChannelRange& channels,
+                     const Epilogue& e,
+                     const Map& map) {
+  for_storage(map.storage(), [&](auto* type) {
+    winograd_output_as(values, layout, tile, s, channels, e,
+                       map.as<std::remove_pointer_t<decltype(type)>>());
+  });
+}
+
+template <typename T>
+void winograd_output_gradient_of(const T* map,
+                                 const MapShape& s,
+                                 const WinogradTile& tile,
+                                 const WinogradLayout& layout,
+                                 float* values) {
   const std::int64_t y = tile.tile_y * kTile, x = tile.tile_x * kTile;
   const bool inside = y + kTile <= s.height && x + kTile <= s.width;
-  const float* image = map + tile.image * s.height * s.width * s.channels;
+  const T* image = map + tile.image * s.height * s.width * s.channels;
   for (std::int64_t c = 0; c < s.channels; c += kLanes) {
     Register pixels[16], half[24], row[6];
     load_pixels<4>(image + c, s, y, x, inside, pixels);
@@ -125,6 +152,17 @@ void winograd_output_gradient(const float* map,
       }
     }
   }
+}
+
+void winograd_output_gradient(const ConstMap& map,
+                              const MapShape& s,
+                              const WinogradTile& tile,
+                              const WinogradLayout& layout,
+                              float* values) {
+  for_storage(map.storage(), [&](auto* type) {
+    winograd_output_gradient_of(map.as<std::remove_pointer_t<decltype(type)>>(), s, tile, layout,
+                                values);
+  });
 }
 
 void winograd_filter(const FilterView& filters,
