@@ -62,7 +62,7 @@ TEST(DescribeConfig, GivesDefaultRangeAndMeaning) {
               HasSubstr("MODEL.RPN.NMS_THRESH: 0.7\n"
                         "    a proposal with more IoU than this with a better one is dropped.\n"
                         "    Takes a number from 0 to 1.\n"));
-  EXPECT_THAT(describe_config(), HasSubstr("Available today: \"O0\"."));
+  EXPECT_THAT(describe_config(), HasSubstr("Available today: \"StandardROIHeads\"."));
 }
 
 TEST(ConfigDifferences, ListsOldAndNewValues) {

@@ -84,8 +84,10 @@ TEST(StopSignals, RestoreTheFormerHandlers) {
 }
 
 TEST_F(LoopTest, PoisonedWeightsEndTheRunAndTheLastCheckpointIsFinite) {
+  const Precision f32;
   NonFiniteGuard guard(
-      detector, {.max_consecutive_skips = 3, .folder = folder.path(), .config_yaml = "A: 1\n"});
+      detector, f32,
+      {.max_consecutive_skips = 3, .folder = folder.path(), .config_yaml = "A: 1\n"});
   CheckpointHook checkpoints(checkpointer, 1);
   test::CallHook poison([&](const StepReport& report) {
     if (report.progress.iteration == 20) {
@@ -111,7 +113,8 @@ TEST_F(LoopTest, PoisonedWeightsEndTheRunAndTheLastCheckpointIsFinite) {
 }
 
 TEST_F(LoopTest, ReplayBundleHoldsTheBatchAndTheWeights) {
-  NonFiniteGuard guard(detector, {.folder = folder.path(), .config_yaml = "A: 1\n"});
+  const Precision f32;
+  NonFiniteGuard guard(detector, f32, {.folder = folder.path(), .config_yaml = "A: 1\n"});
   test::CallHook poison([&](const StepReport& report) {
     torch::NoGradGuard no_grad;
     detector.weight[0][0][0][0] =

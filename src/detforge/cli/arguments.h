@@ -26,9 +26,10 @@ struct TrainArguments {
   std::string resume;  ///< run folder to continue
   std::string init;    ///< weights to start from, instead of MODEL.WEIGHTS
   bool eval_only = false;
-  std::string output;  ///< instead of OUTPUT_DIR
-  std::string data;    ///< see resolve_datasets
-  int threads = 0;     ///< 0 = all usable cores
+  bool fp32 = false, hf32 = false;  ///< of the Ascend scripts; already in `overrides`
+  std::string output;               ///< instead of OUTPUT_DIR
+  std::string data;                 ///< see resolve_datasets
+  int threads = 0;                  ///< 0 = all usable cores
   Allocator allocator = Allocator::kCaching;
 };
 
@@ -110,8 +111,9 @@ struct BenchArguments {
   std::string config;  ///< ops: also a folder of recipes; may be empty for ops
   std::vector<std::string> overrides;
   HeightWidth size = {0, 0};  ///< 0: usual_image_size() of the recipe
-  std::int64_t batch = 0;     ///< 0: 1; ops: IMS_PER_BATCH of the recipe, or what fills 800x1344 pixels
-  std::int64_t objects = 8;   ///< per made-up image
+  std::int64_t batch =
+      0;  ///< 0: 1; ops: IMS_PER_BATCH of the recipe, or what fills 800x1344 pixels
+  std::int64_t objects = 8;  ///< per made-up image
   std::int64_t iters = 10;
   int threads = 0;
   Allocator allocator = Allocator::kCaching;

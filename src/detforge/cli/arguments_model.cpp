@@ -15,6 +15,20 @@ bool is_recipe_name(const std::string& word) {
   return word.ends_with(".yaml") || word.ends_with(".yml");
 }
 
+/// --fp32 and --hf32 as overrides.
+void append_precision(TrainArguments& arguments) {
+  if (arguments.fp32 && arguments.hf32) {
+    throw Error("--fp32 and --hf32 do not go together",
+                "--hf32 lets products of f32 be rounded, --fp32 does not", Error::Kind::kUsage);
+  }
+  if (arguments.fp32 || arguments.hf32) {
+    for (const char* word : {"AMP", "0", "SOLVER.AMP.ENABLED", "False", "FLOAT32_PRECISION",
+                             arguments.fp32 ? "highest" : "high"}) {
+      arguments.overrides.emplace_back(word);
+    }
+  }
+}
+
 }  // namespace
 
 Declaration declare_train(CLI::App& parent) {
@@ -36,6 +50,11 @@ Declaration declare_train(CLI::App& parent) {
   app->add_option("--resume", arguments->resume, "Continue this run exactly")->type_name("RUN");
   app->add_option("--init", arguments->init, "Start a new run from these weights (MODEL.WEIGHTS)")
       ->type_name("FILE");
+  app->add_flag("--fp32", arguments->fp32,
+                "Everything in f32: AMP 0, FLOAT32_PRECISION highest (flag of the Ascend scripts)");
+  app->add_flag("--hf32", arguments->hf32,
+                "f32 with faster products where the device has them (TF32, HF32): AMP 0, "
+                "FLOAT32_PRECISION high");
   app->add_flag("--eval-only", arguments->eval_only, "Evaluate the starting weights and stop");
   app->add_option("--output", arguments->output, "Run folder (OUTPUT_DIR)")->type_name("DIR");
   app->add_option("--data", arguments->data, kDataHelp)->type_name("DIR");
@@ -58,6 +77,7 @@ Declaration declare_train(CLI::App& parent) {
                       Error::Kind::kUsage);
         }
         result.overrides = joined(words, *cfg_options);
+        append_precision(result);
         return result;
       }};
 }

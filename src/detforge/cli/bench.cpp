@@ -147,10 +147,12 @@ class TrainingBench {
   TrainingBench(const Config& config, const BenchArguments& arguments)
       : detector_(build_detector(config)),
         optimizer_(*detector_, sgd_options(config.solver)),
+        precision_(precision_options(config)),
         samples_(made_up_samples(
             arguments.size, arguments.batch, arguments.objects, class_count(config))),
         collating_(made_up_collate_options(collate_options(config))) {
     detector_->train();
+    precision_.apply(*detector_, optimizer_);
   }
 
   void step(Phases* phases = nullptr) {
@@ -160,7 +162,8 @@ class TrainingBench {
     const Batch batch = collate(samples_, collating_);
     const double data_s = timer.elapsed_s();
     const WorkMeter meter;
-    const StepResult step = train_step(*detector_, optimizer_, communicator_, batch, {.lr = kRate});
+    const StepResult step = train_step(*detector_, optimizer_, communicator_, batch,
+                                       {.lr = kRate, .precision = &precision_});
     DETFORGE_CHECK(step.updated(), "the benchmark's step was not finite: " + step.nonfinite,
                    "report this");
     flop_ = 2 * (meter.forward_macs() + meter.backward_macs());
@@ -181,6 +184,7 @@ class TrainingBench {
  private:
   std::shared_ptr<Detector> detector_;
   Sgd optimizer_;
+  Precision precision_;
   SingleProcess communicator_;
   std::vector<Sample> samples_;
   CollateOptions collating_;

@@ -10,6 +10,7 @@
 #include "detforge/train/epochs.h"
 #include "detforge/train/lr_schedule.h"
 #include "detforge/train/optimizer.h"
+#include "detforge/train/precision.h"
 
 /// From a config to the objects of a run: the only place where config keys become Options.
 namespace detforge {
@@ -46,6 +47,8 @@ EpochLength epoch_length(const Config& config, const CocoDataset& dataset);
 Config with_resolved_schedule(Config config, const EpochLength& epoch);
 LrSchedule build_schedule(const SolverConfig& solver);
 SgdOptions sgd_options(const SolverConfig& solver);
+/// Of AMP, OPT_LEVEL and their like, or of SOLVER.AMP.ENABLED.
+PrecisionOptions precision_options(const Config& config);
 /// What a checkpoint says about this run: classes, preprocessing, config, version.
 CheckpointContext checkpoint_context(const Config& config, const CocoDataset& dataset);
 /// Throws Error (usage) if the model's number of classes is not the dataset's.

@@ -98,6 +98,28 @@ SgdOptions sgd_options(const SolverConfig& solver) {
   };
 }
 
+PrecisionOptions precision_options(const Config& config) {
+  const bool as_detectron2 = config.amp == 0 && config.solver.amp.enabled;
+  const OptLevel level = config.amp == 1 ? opt_level_of(config.opt_level)
+                         : as_detectron2 ? OptLevel::kO1
+                                         : OptLevel::kO0;
+  PrecisionOptions options = precision_options(level);
+  options.half_type = config.half_type == "bf16" ? at::kBFloat16 : at::kHalf;
+  const auto choose = [](bool& value, const std::string& text) {
+    value = text == "default" ? value : text == "true";
+  };
+  choose(options.keep_norm_fp32, config.keep_norm_fp32);
+  choose(options.master_weights, config.master_weights);
+  if (!as_detectron2) {
+    options.loss_scale = config.loss_scale_value.dynamic
+                             ? dynamic_loss_scale()
+                             : LossScaleOptions{.value = config.loss_scale_value.value};
+  } else if (options.half_type == at::kBFloat16) {
+    options.loss_scale = {};  // bf16 has the range of f32
+  }
+  return options;
+}
+
 CheckpointContext checkpoint_context(const Config& config, const CocoDataset& dataset) {
   CheckpointContext context{
       .class_names = dataset.class_names(),

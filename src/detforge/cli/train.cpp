@@ -47,11 +47,21 @@ Config load_train_config(const TrainArguments& arguments) {
 }
 
 /// Nothing without MODEL_EMA.ENABLED.
-std::unique_ptr<Ema> build_ema(const Config& config, const Detector& detector) {
+std::unique_ptr<Ema> build_ema(const Config& config, const Detector& detector, Sgd& optimizer) {
   return config.model_ema.enabled
-             ? std::make_unique<Ema>(detector, EmaOptions{.decay = config.model_ema.decay,
-                                                          .tau = config.model_ema.tau})
+             ? std::make_unique<Ema>(
+                   detector,
+                   EmaOptions{.decay = config.model_ema.decay, .tau = config.model_ema.tau},
+                   [&optimizer] { optimizer.publish_masters(); })
              : nullptr;
+}
+
+void log_precision(const Config& config, const Precision& precision) {
+  log::info("precision {}", precision.description());
+  if (config.float32_precision == "high" || config.float32_precision == "medium") {
+    log::info("FLOAT32_PRECISION {} has no effect: this CPU has no TF32 or HF32 products",
+              config.float32_precision);
+  }
 }
 
 /// Where the run starts: at its newest checkpoint, or from weights.
@@ -152,13 +162,16 @@ LoopResult train_run(const TrainArguments& arguments, const Config& recipe) {
 
   const auto detector = build_detector(config);
   Sgd optimizer(*detector, sgd_options(config.solver));
-  const auto ema = build_ema(config, *detector);
+  const auto ema = build_ema(config, *detector, optimizer);
+  Precision precision(precision_options(config));
   const LrSchedule schedule = build_schedule(config.solver);
   SingleProcess communicator;
   Checkpointer checkpointer(
       {.folder = run / "checkpoints", .keep_periodic = config.solver.checkpoints_keep},
-      checkpoint_context(config, dataset), *detector, optimizer, loader, ema.get());
+      checkpoint_context(config, dataset), *detector, optimizer, loader, ema.get(), &precision);
   const TrainProgress start = start_progress(arguments, config, checkpointer, *detector);
+  precision.apply(*detector, optimizer);
+  log_precision(config, precision);
 
   const auto evaluation = build_evaluation(config, dataset.class_names(), arguments.threads);
   if (evaluation != nullptr) {
@@ -166,10 +179,11 @@ LoopResult train_run(const TrainArguments& arguments, const Config& recipe) {
   }
   write_training_pictures(dataset, transforms, config, run / "pictures");
 
-  NonFiniteGuard guard(*detector, {.max_consecutive_skips = config.solver.nonfinite_skip,
-                                   .folder = run,
-                                   .config_yaml = to_yaml(config),
-                                   .usual_lr_per_image = usual_lr_per_image(config.model)});
+  NonFiniteGuard guard(*detector, precision,
+                       {.max_consecutive_skips = config.solver.nonfinite_skip,
+                        .folder = run,
+                        .config_yaml = to_yaml(config),
+                        .usual_lr_per_image = usual_lr_per_image(config.model)});
   TrainingLog log({.folder = run,
                    .max_iter = config.solver.max_iter,
                    .start_iter = start.iteration,
@@ -185,7 +199,8 @@ LoopResult train_run(const TrainArguments& arguments, const Config& recipe) {
                          .schedule = schedule,
                          .source = loader,
                          .communicator = communicator,
-                         .ema = ema.get()};
+                         .ema = ema.get(),
+                         .precision = &precision};
   return train(parts,
                {.max_iter = config.solver.max_iter,
                 .start = start,

@@ -110,6 +110,9 @@ struct Config {
   std::int64_t amp = 0;  ///< Ascend, like the two below
   std::string opt_level = "O0";
   LossScale loss_scale_value;
+  std::string half_type = "fp16";          ///< ours, like the two below
+  std::string keep_norm_fp32 = "default";  ///< true, false or what OPT_LEVEL says
+  std::string master_weights = "default";
   bool operator==(const Config&) const = default;
 };
 

@@ -71,7 +71,8 @@ std::vector<Key> solver_keys() {
        "largest value or norm",
        {.min = 0, .above_min = true}},
       {KEY(solver.clip_gradients.norm_type), "exponent of the norm", {.min = 1}},
-      {KEY(solver.amp.enabled), "mixed precision as in Detectron2", {.available = {"false"}}},
+      {KEY(solver.amp.enabled),
+       "mixed precision as in Detectron2: O1 with a dynamic loss scale; AMP 1 rules over it"},
   };
 }
 
@@ -121,17 +122,26 @@ std::vector<Key> general_keys() {
        {.min = 0, .available = {"0"}}},
       {KEY(cudnn_benchmark), "cuDNN's search for the fastest kernels", {.available = {"false"}}},
       {KEY(float32_precision),
-       "precision of fp32 products on CUDA",
-       {.choices = {"", "highest", "high", "medium"}, .available = {"\"\""}}},
+       "precision of f32 products on devices that have a faster one (TF32, HF32): high or medium; "
+       "without effect on CPUs",
+       {.choices = {"", "highest", "high", "medium"}}},
       {KEY(amp),
        "1 switches mixed precision of OPT_LEVEL on (key of the Ascend scripts)",
-       {.choices = {"0", "1"}, .available = {"0"}}},
+       {.choices = {"0", "1"}}},
       {KEY(opt_level),
-       "mixed precision as in Apex (key of the Ascend scripts)",
-       {.choices = {"O0", "O1", "O2", "O3"}, .available = {"\"O0\""}}},
+       "mixed precision as in Apex: O1 maps of 16 bits; O2 weights too, with f32 masters; O3 "
+       "without masters (key of the Ascend scripts)",
+       {.choices = {"O0", "O1", "O2", "O3"}}},
       {KEY(loss_scale_value),
        "factor of the loss under mixed precision: a number or dynamic (key of the Ascend scripts)",
        {.min = 0, .above_min = true}},
+      {KEY(half_type), "16-bit type of mixed precision (our key)", {.choices = {"fp16", "bf16"}}},
+      {KEY(keep_norm_fp32),
+       "O2, O3: parameters of norms stay f32; default = O2 true, O3 false (our key)",
+       {.choices = {"default", "true", "false"}}},
+      {KEY(master_weights),
+       "O2, O3: updates go to f32 masters; default = O2 true, O3 false (our key)",
+       {.choices = {"default", "true", "false"}}},
   };
 }
 

@@ -3,9 +3,11 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/models/output_watch.h"
 #include "detforge/ops/activation_checkpoint.h"
 #include "detforge/ops/batch_norm.h"
 #include "detforge/ops/group_norm.h"
+#include "detforge/ops/map_type.h"
 
 namespace detforge {
 namespace {
@@ -80,10 +82,10 @@ Tensor NormImpl::forward(const Tensor& input, const Tensor& residual, Activation
         updates ? running_var_ : running_var_.clone(),
         {.eps = options_.eps, .momentum = options_.momentum, .activation = activation}, residual);
   }
-  const Tensor output = at::batch_norm(input, weight_, bias_, running_mean_, running_var_, false,
-                                       options_.momentum, options_.eps,
-                                       /*cudnn_enabled=*/true);
-  return add_and_activate_(output, residual, activation);
+  const Tensor output =
+      at::batch_norm(widen(input), weight_, bias_, running_mean_, running_var_, false,
+                     options_.momentum, options_.eps, /*cudnn_enabled=*/true);
+  return add_and_activate_(to_map_type(output, input.scalar_type()), residual, activation);
 }
 
 ConvLayerOptions darknet_layer(ConvLayerOptions options) {
@@ -127,6 +129,10 @@ ConvAndInput ConvLayerImpl::forward_and_input(const Tensor& input) const {
 ConvAndInput ConvLayerImpl::run(const Tensor& input,
                                 const Tensor& residual,
                                 bool returns_input) const {
+  const auto watched = [this](ConvAndInput result) {
+    watch_output(*this, result.output);
+    return result;
+  };
   const auto convolve = [&](const FoldedConv& conv, Activation activation,
                             const Tensor& added) -> ConvAndInput {
     const Conv2dOptions options = conv_options(options_, activation);
@@ -136,13 +142,15 @@ ConvAndInput ConvLayerImpl::run(const Tensor& input,
     return {conv2d(input, conv.weight, conv.bias, options, added), {}};
   };
   if (norm_.is_empty()) {
-    return convolve({weight_, bias_}, options_.activation, residual);
+    return watched(convolve({weight_, bias_}, options_.activation, residual));
   }
   if (norm_->is_affine(input)) {
-    return convolve(norm_->fold(weight_, bias_), options_.activation, residual);
+    return watched(convolve(norm_->fold(weight_, bias_), options_.activation, residual));
   }
   ConvAndInput result = convolve({weight_, {}}, Activation::kNone, {});
+  watch_output(*this, result.output);
   result.output = norm_->forward(result.output, residual, options_.activation);
+  watch_output(*norm_, result.output);
   return result;
 }
 
@@ -190,7 +198,9 @@ LinearLayerImpl::LinearLayerImpl(const LinearLayerOptions& options) : options_(o
 }
 
 Tensor LinearLayerImpl::forward(const Tensor& input) {
-  return linear(input, weight_, bias_, options_.activation);
+  const Tensor output = linear(input, weight_, bias_, options_.activation);
+  watch_output(*this, output);
+  return output;
 }
 
 void LinearLayerImpl::initialize(std::uint64_t key) {

@@ -58,6 +58,11 @@ class Detector : public torch::nn::Module {
     return predict(images);
   }
 
+  /// The type in which the network keeps maps between its layers (ops/map_type.h): f32, or 16 bits
+  /// for mixed precision. What it predicts, its losses and everything about boxes is f32 always.
+  at::ScalarType map_type() const { return map_type_; }
+  void set_map_type(at::ScalarType type) { map_type_ = type; }
+
   /// True if predict() gives masks and losses() needs targets with masks.
   virtual bool has_masks() const { return false; }
 
@@ -66,6 +71,13 @@ class Detector : public torch::nn::Module {
   /// not looked at. Throws Error unless has_masks().
   virtual std::vector<Tensor> predict_masks(const ImageBatch& images,
                                             const std::vector<Detections>& detections);
+
+ protected:
+  /// The images as the first layer gets them.
+  Tensor input_map(const ImageBatch& images) const;
+
+ private:
+  at::ScalarType map_type_ = at::kFloat;
 };
 
 }  // namespace detforge

@@ -1,6 +1,7 @@
 #include "detforge/ops/gather_patches.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 
 #include "detforge/core/error.h"
 #include "detforge/ops/layout.h"
+#include "detforge/ops/map_type.h"
 
 namespace detforge {
 namespace {
@@ -24,7 +26,7 @@ constexpr std::int64_t kTaps = kPatch * kPatch;
 /// A map and the way from one value to the next: NCHW or NHWC.
 struct MapShape {
   std::int64_t channels, height, width;
-  std::int64_t image, channel, pixel;  ///< steps, in floats
+  std::int64_t image, channel, pixel;  ///< steps, in values
 
   MapShape(at::IntArrayRef sizes, at::MemoryFormat layout)
       : channels(sizes[1]), height(sizes[2]), width(sizes[3]), image(channels * height * width) {
@@ -51,6 +53,24 @@ void visit_patch(const MapShape& shape, std::int64_t cell, Visit visit) {
   }
 }
 
+/// Copies the channels of the tap's pixel into a patch; T: an integer of the values' size.
+template <typename T>
+void copy_patches(const MapShape& shape, const Tensor& map, const Tensor& cells, Tensor& patches) {
+  const auto* from = static_cast<const T*>(map.data_ptr());
+  const std::int64_t* cell = cells.data_ptr<std::int64_t>();
+  auto* to = static_cast<T*>(patches.data_ptr());
+  at::parallel_for(0, cells.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t s = begin; s < end; ++s) {
+      T* patch = to + s * shape.channels * kTaps;
+      visit_patch(shape, cell[s], [&](std::int64_t pixel, std::int64_t tap) {
+        for (std::int64_t c = 0; c < shape.channels; ++c) {
+          patch[c * kTaps + tap] = from[pixel + c * shape.channel];
+        }
+      });
+    }
+  });
+}
+
 /// Keeps the cells and the map's shape for backward; the map is not needed there.
 class GatherPatchesFunction : public torch::autograd::Function<GatherPatchesFunction> {
  public:
@@ -59,19 +79,11 @@ class GatherPatchesFunction : public torch::autograd::Function<GatherPatchesFunc
     const Tensor input = map.contiguous(layout);
     const MapShape shape(input.sizes(), layout);
     Tensor patches = at::zeros({cells.size(0), shape.channels * kTaps}, input.options());
-    const float* from = input.data_ptr<float>();
-    const std::int64_t* cell = cells.data_ptr<std::int64_t>();
-    float* to = patches.data_ptr<float>();
-    at::parallel_for(0, cells.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t s = begin; s < end; ++s) {
-        float* patch = to + s * shape.channels * kTaps;
-        visit_patch(shape, cell[s], [&](std::int64_t pixel, std::int64_t tap) {
-          for (std::int64_t c = 0; c < shape.channels; ++c) {
-            patch[c * kTaps + tap] = from[pixel + c * shape.channel];
-          }
-        });
-      }
-    });
+    if (input.scalar_type() == at::kFloat) {
+      copy_patches<std::uint32_t>(shape, input, cells, patches);
+    } else {
+      copy_patches<std::uint16_t>(shape, input, cells, patches);
+    }
     ctx->save_for_backward({cells});
     ctx->saved_data["map"] = input.sizes();
     ctx->saved_data["layout"] = static_cast<std::int64_t>(layout);
@@ -83,7 +95,7 @@ class GatherPatchesFunction : public torch::autograd::Function<GatherPatchesFunc
     const std::vector<std::int64_t> sizes = ctx->saved_data["map"].toIntVector();
     const auto layout = static_cast<at::MemoryFormat>(ctx->saved_data["layout"].toInt());
     const MapShape shape(sizes, layout);
-    const Tensor grad_patches = grads[0].contiguous();
+    const Tensor grad_patches = widen(grads[0]).contiguous();
     Tensor grad_map = at::empty(sizes, grad_patches.options(), layout).zero_();
     const float* from = grad_patches.data_ptr<float>();
     const std::int64_t* cell = cells.data_ptr<std::int64_t>();
@@ -100,7 +112,7 @@ class GatherPatchesFunction : public torch::autograd::Function<GatherPatchesFunc
         });
       }
     });
-    return {grad_map, Tensor()};
+    return {to_map_type(grad_map, grads[0].scalar_type()), Tensor()};
   }
 };
 
@@ -115,8 +127,10 @@ void check_cells(const Tensor& cells, std::int64_t count) {
 
 Tensor gather_patches(const Tensor& map, const Tensor& cells) {
   RECORD_FUNCTION("detforge::gather_patches", {});
-  DETFORGE_CHECK(map.dim() == 4 && map.scalar_type() == torch::kFloat && map.is_cpu(),
-                 "gather_patches needs an f32 map [N,C,H,W] on the CPU", "convert the map first");
+  DETFORGE_CHECK(map.dim() == 4 && map.is_cpu() &&
+                     (map.scalar_type() == torch::kFloat || is_half_type(map.scalar_type())),
+                 "gather_patches needs an f32, f16 or bf16 map [N,C,H,W] on the CPU",
+                 "convert the map first");
   DETFORGE_CHECK(cells.dim() == 1 && cells.scalar_type() == torch::kLong && cells.is_cpu(),
                  "gather_patches needs i64 cells [S] on the CPU", "convert the cells first");
   check_cells(cells, map.size(0) * map.size(2) * map.size(3));

@@ -1,5 +1,6 @@
 #include "detforge/ops/map_type.h"
 
+#include <algorithm>
 #include <string>
 
 #include <ATen/Parallel.h>
@@ -113,6 +114,31 @@ Tensor to_map_type(const Tensor& tensor, at::ScalarType type) {
 Tensor widen(const Tensor& tensor) {
   return tensor.defined() && is_half_type(tensor.scalar_type()) ? to_map_type(tensor, at::kFloat)
                                                                 : tensor;
+}
+
+float* read_values(const Tensor& tensor, std::int64_t first, std::int64_t count, float* block) {
+  if (cpu::conv_kernels() != nullptr) {
+    cpu::conv_kernels()->load_values(const_map(tensor) + first, count, block);
+  } else {
+    const Tensor part = tensor.as_strided({count}, {1}, tensor.storage_offset() + first);
+    std::copy_n(part.to(at::kFloat).data_ptr<float>(), count, block);
+  }
+  return block;
+}
+
+void write_values(const float* values,
+                  const Tensor& tensor,
+                  std::int64_t first,
+                  std::int64_t count) {
+  if (tensor.scalar_type() == at::kFloat) {
+    return;
+  }
+  if (cpu::conv_kernels() != nullptr) {
+    cpu::conv_kernels()->store_values(values, count, map_of(tensor) + first);
+  } else {
+    const Tensor part = tensor.as_strided({count}, {1}, tensor.storage_offset() + first);
+    part.copy_(at::from_blob(const_cast<float*>(values), {count}, at::kFloat));
+  }
 }
 
 cpu::ConstMap const_map(const Tensor& tensor) {

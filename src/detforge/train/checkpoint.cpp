@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <tuple>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "detforge/core/error.h"
 #include "detforge/core/files.h"
 #include "detforge/core/log.h"
+#include "detforge/ops/map_type.h"
 #include "detforge/train/model_state.h"
 
 namespace detforge {
@@ -56,6 +58,16 @@ std::int64_t total_bytes(const NamedTensors& tensors) {
   return bytes;
 }
 
+/// Those of the saved weights that have a master, each name with its own.
+void load_masters(const NamedTensors& masters, const Item& model) {
+  NamedTensors saved = to_named_tensors(model);
+  std::erase_if(saved, [&](const auto& entry) {
+    return std::none_of(masters.begin(), masters.end(),
+                        [&](const auto& master) { return master.first == entry.first; });
+  });
+  copy_by_name(saved, masters);
+}
+
 }  // namespace
 
 Checkpointer::Checkpointer(CheckpointerOptions options,
@@ -63,13 +75,15 @@ Checkpointer::Checkpointer(CheckpointerOptions options,
                            Detector& detector,
                            Sgd& optimizer,
                            BatchSource& source,
-                           Ema* ema)
+                           Ema* ema,
+                           Precision* precision)
     : options_(std::move(options)),
       context_(std::move(context)),
       detector_(detector),
       optimizer_(optimizer),
       source_(source),
-      ema_(ema) {
+      ema_(ema),
+      precision_(precision) {
   files::remove_stale_temporaries(options_.folder);
   for (const Found& found : list()) {
     newest_iteration_ = std::max(newest_iteration_, found.iteration.value_or(-1));
@@ -80,8 +94,20 @@ Checkpointer::Checkpointer(CheckpointerOptions options,
   warn_if_disk_is_small();
 }
 
+/// The model's state in f32: of a weight kept in 16 bits, its master.
+NamedTensors Checkpointer::weights() const {
+  const NamedTensors masters = optimizer_.masters();
+  const std::map<std::string, Tensor> by_name(masters.begin(), masters.end());
+  NamedTensors state = model_state(detector_);
+  for (auto& [name, tensor] : state) {
+    const auto master = by_name.find(name);
+    tensor = master != by_name.end() ? master->second : widen(tensor);
+  }
+  return state;
+}
+
 std::vector<NamedTensors> Checkpointer::saved_tensors() const {
-  std::vector<NamedTensors> all{model_state(detector_), optimizer_.state()};
+  std::vector<NamedTensors> all{weights(), optimizer_.state()};
   if (ema_ != nullptr) {
     all.push_back(ema_->state());
   }
@@ -128,7 +154,13 @@ std::vector<Checkpointer::Found> Checkpointer::list() const {
 }
 
 Value Checkpointer::content(const TrainProgress& progress) const {
-  Value content = Value::dict().set("model", model_state_value(detector_));
+  Value content = Value::dict().set("model", to_value(weights()));
+  if (precision_ != nullptr && precision_->is_mixed()) {
+    const LossScaler& scaler = precision_->scaler();
+    content.set(
+        "scaler",
+        Value::dict().set("loss_scale", scaler.scale()).set("unskipped", scaler.good_steps()));
+  }
   if (ema_ != nullptr) {
     content.set("ema", to_value(ema_->state())).set("ema_updates", ema_->updates());
   }
@@ -235,6 +267,10 @@ std::optional<TrainProgress> Checkpointer::resume() {
 TrainProgress Checkpointer::restore(const Item& checkpoint) {
   try {
     load_model_state(detector_, checkpoint["model"]);
+    if (const NamedTensors masters = optimizer_.masters(); !masters.empty()) {
+      load_masters(masters, checkpoint["model"]);
+    }
+    restore_scaler(checkpoint);
     optimizer_.load_state(to_named_tensors(checkpoint["optimizer"]["momentum"]));
     restore_average(checkpoint);
     source_.restore(checkpoint["sampler"].string());
@@ -250,6 +286,19 @@ TrainProgress Checkpointer::restore(const Item& checkpoint) {
   } catch (Error& error) {
     error.add_where(checkpoint.path());
     throw;
+  }
+}
+
+void Checkpointer::restore_scaler(const Item& checkpoint) {
+  if (precision_ == nullptr || !precision_->is_mixed()) {
+    return;
+  }
+  const auto saved = checkpoint.find("scaler");
+  if (saved) {
+    precision_->scaler().restore((*saved)["loss_scale"].number(), (*saved)["unskipped"].integer());
+  } else {
+    log::warn("{}: the saved run had no loss scale: this one starts at {}", checkpoint.path(),
+              precision_->scaler().scale());
   }
 }
 

@@ -28,12 +28,14 @@ struct CheckpointerOptions {
 };
 
 /// Saves and restores a run: last.pth, iter_N.pth (N = steps done) and best.pth. A file holds
-///   {model, optimizer: {momentum}, iteration, images_seen, sampler, scheduler: {last_epoch},
+///   {model, optimizer: {momentum}, scaler: {loss_scale, unskipped}, iteration, images_seen,
+///   sampler, scheduler: {last_epoch},
 ///    class_names, category_ids, pixel_mean, pixel_std, pixel_format, config, version, threads}
-/// with {ema, ema_updates} if the weights are averaged (`model` is what trains on, `ema` what was
-/// evaluated), and is readable by Python's torch.load. A kill at any moment leaves the old or the
-/// new file, never a part. Borrows its parts. Not thread-safe. After an exception the files are as
-/// before.
+/// (`model` in f32: masters where there are; `scaler` only with mixed precision, names as Apex has
+/// them), with {ema, ema_updates} if the weights are averaged (`model` is what trains on, `ema`
+/// what was evaluated), and is readable by Python's torch.load. A kill at any moment leaves the old
+/// or the new file, never a part. Borrows its parts. Not thread-safe. After an exception the files
+/// are as before.
 class Checkpointer {
  public:
   /// Removes what a killed process left half-written. Warns if the disk has too little room.
@@ -42,7 +44,8 @@ class Checkpointer {
                Detector& detector,
                Sgd& optimizer,
                BatchSource& source,
-               Ema* ema = nullptr);
+               Ema* ema = nullptr,
+               Precision* precision = nullptr);
 
   /// Writes last.pth, then iter_N.pth. Throws Error if the disk is full, if a weight, buffer or
   /// momentum is not finite (a checkpoint of such a model is worth nothing), or if a checkpoint of
@@ -53,10 +56,10 @@ class Checkpointer {
   /// whether.
   bool save_best(const TrainProgress& progress, double metric);
 
-  /// Restores detector, optimizer, average and source from the newest file that is whole; damaged
-  /// ones are skipped with a warning and renamed to *.damaged. Nothing if the folder has no
-  /// checkpoint. Throws Error if all are damaged, or if the newest whole one does not fit this
-  /// model.
+  /// Restores detector, optimizer, average, loss scale and source from the newest file that is
+  /// whole; damaged ones are skipped with a warning and renamed to *.damaged. Nothing if the folder
+  /// has no checkpoint. Throws Error if all are damaged, or if the newest whole one does not fit
+  /// this model.
   std::optional<TrainProgress> resume();
 
   /// True if the folder has any checkpoint: a new run must not start there.
@@ -72,7 +75,9 @@ class Checkpointer {
   void check_savable(const TrainProgress& progress) const;
   std::vector<NamedTensors> saved_tensors() const;
   TrainProgress restore(const Item& checkpoint);
+  NamedTensors weights() const;
   void restore_average(const Item& checkpoint);
+  void restore_scaler(const Item& checkpoint);
   void remove_old_periodic() const;
   void warn_if_disk_is_small() const;
 
@@ -82,6 +87,7 @@ class Checkpointer {
   Sgd& optimizer_;
   BatchSource& source_;
   Ema* ema_;
+  Precision* precision_;
   std::int64_t newest_iteration_ = -1;
   std::optional<double> best_metric_;
 };

@@ -1,6 +1,7 @@
 #include "detforge/train/ema.h"
 
 #include <cmath>
+#include <utility>
 
 #include <torch/types.h>
 
@@ -29,7 +30,8 @@ void move_towards(float* __restrict average,
 
 }  // namespace
 
-Ema::Ema(const torch::nn::Module& model, EmaOptions options) : options_(options) {
+Ema::Ema(const torch::nn::Module& model, EmaOptions options, std::function<void()> after_swap)
+    : options_(options), after_swap_(std::move(after_swap)) {
   DETFORGE_CHECK(options.decay >= 0 && options.decay < 1,
                  "an average of weights with decay " + std::to_string(options.decay),
                  "choose a decay from 0 to below 1, such as 0.9998");
@@ -91,6 +93,9 @@ void Ema::swap() noexcept {
     const Tensor weight = slot.weight.clone();
     slot.weight.copy_(slot.average);
     slot.average.copy_(weight);
+  }
+  if (after_swap_) {
+    after_swap_();
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -28,8 +29,11 @@ struct EmaOptions {
 /// Ref: Polyak averaging as Ultralytics' ModelEMA does it.
 class Ema {
  public:
-  /// Throws Error if the options are out of range.
-  Ema(const torch::nn::Module& model, EmaOptions options);
+  /// `after_swap` is called whenever Applied has exchanged weights and average: where the model's
+  /// own tensors are 16-bit copies of the weights (Sgd::keep_in), they follow. To be made after the
+  /// optimizer and before keep_in(), so that the weights are the f32 ones. Throws Error if the
+  /// options are out of range.
+  Ema(const torch::nn::Module& model, EmaOptions options, std::function<void()> after_swap = {});
 
   /// Begins anew: the average is the weights as they are now.
   void restart();
@@ -64,6 +68,7 @@ class Ema {
   void swap() noexcept;
 
   EmaOptions options_;
+  std::function<void()> after_swap_;
   std::vector<Slot> slots_;
   std::int64_t updates_ = 0;
 };

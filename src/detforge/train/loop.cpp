@@ -36,7 +36,9 @@ LoopResult train(const TrainParts& parts,
     StepResult result;
     try {
       result = train_step(parts.detector, parts.optimizer, parts.communicator, batch,
-                          {.lr = lr, .accumulation_steps = options.accumulation_steps});
+                          {.lr = lr,
+                           .accumulation_steps = options.accumulation_steps,
+                           .precision = parts.precision});
     } catch (Error& error) {
       error.add_where(
           fmt::format("iteration {}, images {}", iteration, fmt::join(batch.images.paths, " ")));

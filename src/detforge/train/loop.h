@@ -51,6 +51,7 @@ struct TrainParts {
   BatchSource& source;
   Communicator& communicator;
   Ema* ema = nullptr;  ///< updated after each step that changed the weights; null: no average
+  Precision* precision = nullptr;  ///< null: all is f32
 };
 
 struct LoopOptions {

@@ -160,6 +160,9 @@ void TrainingLog::write_period(const StepReport& report) {
   if (const std::int64_t tensors = tensor_memory().peak_live; tensors > 0) {
     values.emplace_back("max_tensor_mem", static_cast<double>(tensors) / (1 << 20));
   }
+  if (report.result.loss_scale != 1) {
+    values.emplace_back("loss_scale", report.result.loss_scale);
+  }
   if (skipped_ > 0) {
     values.emplace_back("skipped_steps", static_cast<double>(skipped_));
   }
@@ -188,6 +191,9 @@ std::string TrainingLog::console_line(const StepReport& report,
   line += fmt::format(
       "  time: {:.4f}  data_time: {:.4f}  lr: {:.5g}  max_mem: {:.0f}M  {:.2f} img/s",
       window_.median("time"), window_.median("data_time"), report.lr, peak_rss_mib(), images_per_s);
+  if (report.result.loss_scale != 1) {
+    line += fmt::format("  loss_scale: {:.6g}", report.result.loss_scale);
+  }
   return skipped_ == 0 ? line : line + fmt::format("  skipped: {}", skipped_);
 }
 

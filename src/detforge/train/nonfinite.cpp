@@ -1,5 +1,6 @@
 #include "detforge/train/nonfinite.h"
 
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 #include "detforge/core/error.h"
 #include "detforge/core/log.h"
 #include "detforge/serialize/torch_file.h"
+#include "detforge/train/find_nonfinite.h"
 #include "detforge/train/model_state.h"
 
 namespace detforge {
@@ -50,33 +52,71 @@ Value batch_value(const Batch& batch) {
 
 }  // namespace
 
-NonFiniteGuard::NonFiniteGuard(const Detector& detector, NonFiniteOptions options)
-    : detector_(detector), options_(std::move(options)) {}
+NonFiniteGuard::NonFiniteGuard(Detector& detector,
+                               const Precision& precision,
+                               NonFiniteOptions options)
+    : detector_(detector), precision_(precision), options_(std::move(options)) {}
 
 void NonFiniteGuard::after_step(const StepReport& report) {
   if (report.result.updated()) {
     consecutive_ = 0;
+    has_bundle_of_this_row_ = false;
     last_finite_iteration_ = report.iteration;
     last_finite_losses_ = report.result.losses;
     return;
   }
   ++skipped_;
-  if (++consecutive_ == 1) {
+  ++consecutive_;
+  const bool ends = is_one_too_many(report);
+  if (is_overflow(report) && !ends) {
+    log::info("iteration {}: overflow of {}: step skipped, loss scale {:.6g} -> {:.6g}",
+              report.iteration, report.result.nonfinite, report.result.loss_scale,
+              precision_.scaler().scale());
+    return;
+  }
+  if (!std::exchange(has_bundle_of_this_row_, true)) {
     write_bundle(report);
   }
-  if (consecutive_ > options_.max_consecutive_skips) {
-    const double usual_lr =
-        options_.usual_lr_per_image * static_cast<double>(report.batch.images.count());
-    throw Error(fmt::format("training diverged: {}; {} steps in a row were not finite",
-                            describe(report), consecutive_),
-                fmt::format("lower SOLVER.BASE_LR (lr was {:.4g}; the usual recipe has {:.4g} "
-                            "for {} images), lengthen "
-                            "SOLVER.WARMUP_ITERS, or clip gradients; the last checkpoint is finite",
-                            report.lr, usual_lr, report.batch.images.count()))
-        .add_where(fmt::format("iteration {}", report.iteration));
+  if (ends) {
+    stop(report);
   }
   log::warn("iteration {}: step skipped, the weights are unchanged: {} ({} skipped so far)",
             report.iteration, describe(report), skipped_);
+}
+
+bool NonFiniteGuard::is_overflow(const StepReport& report) const {
+  return precision_.is_mixed() && std::isfinite(report.result.total);
+}
+
+bool NonFiniteGuard::is_one_too_many(const StepReport& report) const {
+  const LossScaler& scaler = precision_.scaler();
+  if (scaler.is_dynamic()) {
+    const bool was_at_floor = report.result.loss_scale <= scaler.scale();  // it was not halved
+    return was_at_floor || consecutive_ > options_.max_consecutive_overflows;
+  }
+  return consecutive_ > (is_overflow(report) ? options_.max_consecutive_overflows
+                                             : options_.max_consecutive_skips);
+}
+
+void NonFiniteGuard::stop(const StepReport& report) const {
+  const double usual_lr =
+      options_.usual_lr_per_image * static_cast<double>(report.batch.images.count());
+  const std::string place = first_nonfinite_output(detector_, report.batch);
+  std::string fix = fmt::format(
+      "lower SOLVER.BASE_LR (lr was {:.4g}; the usual recipe has {:.4g} for {} images), lengthen "
+      "SOLVER.WARMUP_ITERS, or clip gradients; the last checkpoint is finite",
+      report.lr, usual_lr, report.batch.images.count());
+  std::string scale;
+  if (precision_.is_mixed()) {
+    scale = fmt::format(", the loss scale is {:.6g}", report.result.loss_scale);
+    fix += "; if FP32 (AMP 0) trains, a smaller LOSS_SCALE_VALUE or HALF_TYPE bf16 may help";
+  }
+  throw Error(fmt::format("training diverged: {}; {} steps in a row were not finite{}; first layer "
+                          "whose output is not finite: {}",
+                          describe(report), consecutive_, scale,
+                          place.empty() ? "none, only gradients" : place),
+              fix)
+      .add_where(fmt::format("iteration {}", report.iteration));
 }
 
 std::string NonFiniteGuard::describe(const StepReport& report) const {
@@ -102,6 +142,7 @@ void NonFiniteGuard::write_bundle(const StepReport& report) const {
     write_torch_file(path, Value::dict()
                                .set("iteration", report.iteration)
                                .set("lr", report.lr)
+                               .set("loss_scale", report.result.loss_scale)
                                .set("nonfinite", report.result.nonfinite)
                                .set("losses", losses)
                                .set("batch", batch_value(report.batch))

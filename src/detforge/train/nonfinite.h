@@ -7,35 +7,46 @@
 #include <vector>
 
 #include "detforge/train/loop.h"
+#include "detforge/train/precision.h"
 
 namespace detforge {
 
 struct NonFiniteOptions {
-  std::int64_t max_consecutive_skips =
-      3;                         ///< so many steps in a row may be skipped; one more ends the run
-  std::filesystem::path folder;  ///< run folder: nonfinite_iter_N.pth is written there
-  std::string config_yaml;       ///< goes into the replay bundle
+  /// So many steps in a row may be skipped; one more ends the run.
+  std::int64_t max_consecutive_skips = 3;
+  /// The same for steps of mixed precision whose losses are finite and whose gradients overflow.
+  std::int64_t max_consecutive_overflows = 50;
+  std::filesystem::path folder;           ///< run folder: nonfinite_iter_N.pth is written there
+  std::string config_yaml;                ///< goes into the replay bundle
   double usual_lr_per_image = 0.02 / 16;  ///< of the model's recipes (Detectron2's), for the advice
 };
 
 /// Watches for steps whose losses or gradients are not finite (train_step has not applied them).
-/// The first of a row leaves a replay bundle: the batch, the weights that it met, the rate and the
-/// config. Each is reported with its loss terms, rate, images and the last finite losses; one too
-/// many in a row is an Error.
+/// The first of a row leaves a replay bundle: the batch, the weights that it met, the rate, the
+/// loss scale and the config. Each is reported with its loss terms, rate, images and the last
+/// finite losses; one too many in a row is an Error, which names the first layer whose output is
+/// not finite. In mixed precision, gradients that overflow behind finite losses are expected: a
+/// line in the log and no bundle. They halve a dynamic loss scale; the first one at its floor is
+/// that Error.
 class NonFiniteGuard : public Hook {
  public:
-  NonFiniteGuard(const Detector& detector, NonFiniteOptions options);
+  NonFiniteGuard(Detector& detector, const Precision& precision, NonFiniteOptions options);
   void after_step(const StepReport& report) override;
   /// Steps skipped since the start of this process.
   std::int64_t skipped() const { return skipped_; }
 
  private:
+  bool is_overflow(const StepReport& report) const;
+  bool is_one_too_many(const StepReport& report) const;
+  [[noreturn]] void stop(const StepReport& report) const;
   std::string describe(const StepReport& report) const;
   void write_bundle(const StepReport& report) const;
 
-  const Detector& detector_;
+  Detector& detector_;
+  const Precision& precision_;
   NonFiniteOptions options_;
   std::int64_t skipped_ = 0, consecutive_ = 0;
+  bool has_bundle_of_this_row_ = false;
   std::int64_t last_finite_iteration_ = -1;
   std::vector<std::pair<std::string, double>> last_finite_losses_;
 };

@@ -10,6 +10,7 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/ops/map_type.h"
 #include "detforge/train/chunks.h"
 
 namespace detforge {
@@ -56,13 +57,31 @@ double combine(double a, double b, double p) {
   return std::isnan(a) || std::isnan(b) ? std::numeric_limits<double>::quiet_NaN() : std::max(a, b);
 }
 
+constexpr std::int64_t kBlock = 2048;  // values whose f32 copies stay in the L1 cache
+
+/// Calls work(floats, first, count) for the chunk's values, block by block where they are not f32.
+template <typename Work>
+void read_floats(const Tensor& tensor, const Chunk& chunk, const Work& work) {
+  if (tensor.scalar_type() == at::kFloat) {
+    work(tensor.data_ptr<float>() + chunk.begin, chunk.begin, chunk.end - chunk.begin);
+    return;
+  }
+  float block[kBlock];
+  for (std::int64_t i = chunk.begin; i < chunk.end; i += kBlock) {
+    const std::int64_t count = std::min(kBlock, chunk.end - i);
+    work(read_values(tensor, i, count, block), i, count);
+  }
+}
+
 /// sum |x|^p (or max |x|) of each tensor.
 std::vector<double> power_sums(const NamedTensors& tensors, double p) {
   const std::vector<Chunk> chunks = make_chunks(tensors);
   std::vector<double> partial(chunks.size());
   for_each_chunk(chunks, [&](std::size_t index, const Chunk& chunk) {
-    partial[index] =
-        power_sum(tensors[chunk.tensor].second.data_ptr<float>(), chunk.begin, chunk.end, p);
+    read_floats(tensors[chunk.tensor].second, chunk,
+                [&](const float* values, std::int64_t, std::int64_t count) {
+                  partial[index] = combine(partial[index], power_sum(values, 0, count, p), p);
+                });
   });
   std::vector<double> sums(tensors.size());
   for (std::size_t i = 0; i < chunks.size(); ++i) {
@@ -90,10 +109,9 @@ struct Update {
 void update(float* __restrict p,
             float* __restrict v,
             const float* __restrict g,
-            std::int64_t begin,
-            std::int64_t end,
+            std::int64_t count,
             const Update& u) {
-  for (std::int64_t i = begin; i < end; ++i) {
+  for (std::int64_t i = 0; i < count; ++i) {
     const float clipped = std::clamp(g[i] * u.gradient_scale, -u.gradient_limit, u.gradient_limit);
     const float gradient = clipped + u.weight_decay * p[i];
     v[i] = u.momentum * v[i] + gradient;
@@ -130,11 +148,65 @@ Sgd::Sgd(const torch::nn::Module& model, SgdOptions options) : options_(options)
     if (is_bias && options_.weight_decay_bias >= 0) {
       weight_decay = options_.weight_decay_bias;
     }
-    slots_.push_back({item.key(), parameter, at::zeros_like(parameter.detach()), weight_decay,
-                      is_bias ? options_.bias_lr_factor : 1.0});
+    slots_.push_back({.name = item.key(),
+                      .parameter = parameter,
+                      .weight = {},
+                      .momentum = {},
+                      .weight_decay = weight_decay,
+                      .lr_factor = is_bias ? options_.bias_lr_factor : 1.0});
   }
   DETFORGE_CHECK(!slots_.empty(), "the model has no trainable parameter",
                  "lower MODEL.BACKBONE.FREEZE_AT");
+  make_flat();
+}
+
+void Sgd::make_flat() {
+  constexpr std::int64_t kLine = 16;  // floats: tensors begin at cache lines
+  std::int64_t size = 0;
+  for (const Slot& slot : slots_) {
+    size += (slot.parameter.numel() + kLine - 1) / kLine * kLine;
+  }
+  const Tensor weights = at::zeros({size}, at::kFloat), momenta = at::zeros({size}, at::kFloat);
+  std::int64_t first = 0;
+  for (Slot& slot : slots_) {
+    const Tensor& parameter = slot.parameter;
+    slot.weight = weights.as_strided(parameter.sizes(), parameter.strides(), first);
+    slot.momentum = momenta.as_strided(parameter.sizes(), parameter.strides(), first);
+    slot.weight.copy_(parameter.detach());
+    slot.parameter.set_data(slot.weight);
+    first += (parameter.numel() + kLine - 1) / kLine * kLine;
+  }
+}
+
+void Sgd::keep_in(at::ScalarType type,
+                  bool with_masters,
+                  const std::function<bool(const std::string&)>& choose) {
+  for (Slot& slot : slots_) {
+    if (choose(slot.name)) {
+      slot.parameter.set_data(to_map_type(slot.weight, type));
+      slot.has_master = with_masters;
+      slot.weight = with_masters ? slot.weight : Tensor();
+    }
+  }
+}
+
+NamedTensors Sgd::masters() const {
+  NamedTensors result;
+  for (const Slot& slot : slots_) {
+    if (slot.has_master) {
+      result.emplace_back(slot.name, slot.weight);
+    }
+  }
+  return result;
+}
+
+void Sgd::publish_masters() {
+  const torch::NoGradGuard no_grad;
+  for (Slot& slot : slots_) {
+    if (slot.has_master) {
+      slot.parameter.copy_(slot.weight);
+    }
+  }
 }
 
 void Sgd::zero_grad() {
@@ -158,9 +230,10 @@ NamedTensors Sgd::gradients() const {
   return result;
 }
 
-GradientNorm Sgd::gradient_norm() const {
-  GradientNorm norm{.total = 0, .squares = power_sums(gradients(), 2.0)};
-  for (const double part : norm.squares) {
+GradientNorm Sgd::gradient_norm(double loss_scale) const {
+  GradientNorm norm{.total = 0, .squares = power_sums(gradients(), 2.0), .loss_scale = loss_scale};
+  for (double& part : norm.squares) {
+    part /= loss_scale * loss_scale;
     norm.total += part;
   }
   norm.total = std::sqrt(norm.total);
@@ -176,8 +249,14 @@ std::vector<double> Sgd::clip_scales(const NamedTensors& gradients,
       clip.type != GradientClipOptions::Type::kFullModel) {
     return scales;
   }
-  const std::vector<double> sums =
-      clip.norm_type == 2.0 ? norm.squares : power_sums(gradients, clip.norm_type);
+  std::vector<double> sums = norm.squares;
+  if (clip.norm_type != 2.0) {
+    sums = power_sums(gradients, clip.norm_type);
+    for (double& sum : sums) {
+      sum /=
+          std::isinf(clip.norm_type) ? norm.loss_scale : std::pow(norm.loss_scale, clip.norm_type);
+    }
+  }
   if (clip.type == GradientClipOptions::Type::kFullModel) {
     double total = 0;
     for (const double sum : sums) {
@@ -201,14 +280,21 @@ void Sgd::step(double lr, const GradientNorm& norm) {
   const double limit = by_value ? options_.clip.value : std::numeric_limits<double>::infinity();
   for_each_chunk(make_chunks(grads), [&](std::size_t, const Chunk& chunk) {
     const Slot& slot = slots_[chunk.tensor];
-    update(slot.parameter.data_ptr<float>(), slot.momentum.data_ptr<float>(),
-           grads[chunk.tensor].second.data_ptr<float>(), chunk.begin, chunk.end,
-           {.lr = static_cast<float>(lr * slot.lr_factor),
-            .momentum = static_cast<float>(options_.momentum),
-            .weight_decay = static_cast<float>(slot.weight_decay),
-            .gradient_scale = static_cast<float>(scales[chunk.tensor]),
-            .gradient_limit = static_cast<float>(limit),
-            .nesterov = options_.nesterov});
+    const Update how{.lr = static_cast<float>(lr * slot.lr_factor),
+                     .momentum = static_cast<float>(options_.momentum),
+                     .weight_decay = static_cast<float>(slot.weight_decay),
+                     .gradient_scale = static_cast<float>(scales[chunk.tensor] / norm.loss_scale),
+                     .gradient_limit = static_cast<float>(limit),
+                     .nesterov = options_.nesterov};
+    float block[kBlock];
+    read_floats(grads[chunk.tensor].second, chunk,
+                [&](const float* gradient, std::int64_t first, std::int64_t count) {
+                  float* weight = slot.weight.defined()
+                                      ? slot.weight.data_ptr<float>() + first
+                                      : read_values(slot.parameter, first, count, block);
+                  update(weight, slot.momentum.data_ptr<float>() + first, gradient, count, how);
+                  write_values(weight, slot.parameter, first, count);
+                });
   });
 }
 

@@ -12,8 +12,8 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  /// The signal that arrived while one lives ("SIGTERM" or "SIGINT"), or null. Long work between two
-  /// steps (an evaluation) asks this to give up early.
+  /// The signal that arrived while one lives ("SIGTERM" or "SIGINT"), or null. Long work between
+  /// two steps (an evaluation) asks this to give up early.
   static const char* received();
 };
 

@@ -8,6 +8,7 @@
 
 #include "detforge/core/error.h"
 #include "detforge/core/timer.h"
+#include "detforge/models/kept_buffers.h"
 #include "detforge/train/split_batch.h"
 
 namespace detforge {
@@ -72,7 +73,7 @@ void accumulate_gradients(Detector& detector,
     if (!result.nonfinite.empty()) {
       return;
     }
-    total.backward();
+    (result.loss_scale == 1.0 ? total : total * result.loss_scale).backward();
     result.backward_s += timer.restart();
   }
 }
@@ -91,7 +92,7 @@ void average_gradients(Sgd& optimizer, Communicator& communicator) {
 std::string nonfinite_gradients(const Sgd& optimizer) {
   std::string names;
   for (const auto& [name, parameter] : optimizer.parameters()) {
-    if (!std::isfinite(parameter.grad().sum().item<double>())) {
+    if (!std::isfinite(parameter.grad().sum(at::kDouble).item<double>())) {
       names = names.empty() ? "the gradient of " + name : names + ", ...";
       if (names.ends_with("...")) {
         break;
@@ -99,6 +100,36 @@ std::string nonfinite_gradients(const Sgd& optimizer) {
     }
   }
   return names.empty() ? "the norm of the gradients" : names;
+}
+
+/// Losses, gradients and, if all are finite, the update.
+void compute_step(Detector& detector,
+                  Sgd& optimizer,
+                  Communicator& communicator,
+                  const Batch& batch,
+                  const StepOptions& options,
+                  StepResult& result) {
+  optimizer.zero_grad();
+  if (options.accumulation_steps == 1) {
+    accumulate_gradients(detector, communicator, {&batch, 1}, result);
+  } else {
+    accumulate_gradients(detector, communicator, split_batch(batch, options.accumulation_steps),
+                         result);
+  }
+  if (!result.nonfinite.empty()) {
+    return;
+  }
+  Timer timer;
+  average_gradients(optimizer, communicator);
+  result.backward_s += timer.restart();
+  const GradientNorm norm = optimizer.gradient_norm(result.loss_scale);
+  result.grad_norm = norm.total;
+  if (std::isfinite(norm.total)) {
+    optimizer.step(options.lr, norm);
+  } else {
+    result.nonfinite = nonfinite_gradients(optimizer);
+  }
+  result.optimizer_s = timer.restart();
 }
 
 }  // namespace
@@ -109,27 +140,17 @@ StepResult train_step(Detector& detector,
                       const Batch& batch,
                       const StepOptions& options) {
   StepResult result;
-  optimizer.zero_grad();
-  if (options.accumulation_steps == 1) {
-    accumulate_gradients(detector, communicator, {&batch, 1}, result);
-  } else {
-    accumulate_gradients(detector, communicator, split_batch(batch, options.accumulation_steps),
-                         result);
+  if (options.precision != nullptr) {
+    result.loss_scale = options.precision->scaler().scale();
   }
-  if (!result.nonfinite.empty()) {
-    return result;
+  const KeptBuffers kept(detector);
+  compute_step(detector, optimizer, communicator, batch, options, result);
+  if (!result.updated()) {
+    kept.restore();
   }
-  Timer timer;
-  average_gradients(optimizer, communicator);
-  result.backward_s += timer.restart();
-  const GradientNorm norm = optimizer.gradient_norm();
-  result.grad_norm = norm.total;
-  if (std::isfinite(norm.total)) {
-    optimizer.step(options.lr, norm);
-  } else {
-    result.nonfinite = nonfinite_gradients(optimizer);
+  if (options.precision != nullptr) {
+    options.precision->scaler().update(result.updated());
   }
-  result.optimizer_s = timer.restart();
   return result;
 }
 

@@ -9,6 +9,7 @@
 #include "detforge/models/detector.h"
 #include "detforge/structures/batch.h"
 #include "detforge/train/optimizer.h"
+#include "detforge/train/precision.h"
 
 namespace detforge {
 
@@ -17,13 +18,15 @@ struct StepOptions {
   /// Parts that the batch is worked through in, one after the other: so much less memory for
   /// activations. More than the batch has images: one part an image.
   std::int64_t accumulation_steps = 1;
+  Precision* precision = nullptr;  ///< whose loss scale is used and adapted; null: all is f32
 };
 
 /// What one training step computed.
 struct StepResult {
   std::vector<std::pair<std::string, double>> losses;  ///< the detector's terms, means over ranks
   double total = 0;                                    ///< their sum
-  double grad_norm = 0;  ///< L2 norm of all gradients before clipping; 0 if there was no backward
+  double grad_norm = 0;   ///< L2 norm of all true gradients, before clipping; 0 without backward
+  double loss_scale = 1;  ///< that the gradients were computed with
   std::string
       nonfinite;  ///< empty, or what was not finite: "loss_cls = nan, ..." or "the gradient of X"
   double forward_s = 0, backward_s = 0, optimizer_s = 0;  ///< seconds, over all parts
@@ -32,10 +35,11 @@ struct StepResult {
   bool updated() const { return nonfinite.empty(); }
 };
 
-/// The one training step of every mode: losses, sum, backward, mean gradient over ranks, clip,
-/// update. If a loss term or a gradient is not finite on any rank, no rank updates. The detector
-/// must be in training mode. After an exception the parameters are unchanged, the gradients
-/// undefined or partial.
+/// The one training step of every mode: losses, sum, scale, backward, mean gradient over ranks,
+/// unscale and finite check, clip, update. If a loss term or a gradient is not finite on any rank,
+/// no rank updates: weights, momentum and buffers (batch norm's statistics) are bit for bit what
+/// they were, and a dynamic loss scale is halved. The detector must be in training mode. After an
+/// exception the parameters are unchanged, the gradients undefined or partial.
 ///
 /// Accumulation changes memory and time only: images, padding and random numbers stay those of the
 /// whole batch, and every loss is divided by the numbers of the whole batch, which

@@ -1,7 +1,10 @@
 #include "detforge/models/darknet/darknet_detector.h"
 
+#include <algorithm>
+
 #include "detforge/models/init.h"
 #include "detforge/models/input_checks.h"
+#include "detforge/ops/map_type.h"
 
 namespace detforge {
 namespace {
@@ -33,7 +36,9 @@ DarknetDetector::DarknetDetector(DarknetDetectorOptions options, std::uint64_t s
 
 std::vector<Tensor> DarknetDetector::maps(const ImageBatch& images) {
   check_images(images, size_divisibility());
-  return layers_->forward(images.images, images.rng_keys);
+  std::vector<Tensor> maps = layers_->forward(input_map(images), images.rng_keys);
+  std::transform(maps.begin(), maps.end(), maps.begin(), widen);
+  return maps;
 }
 
 LossMap DarknetDetector::losses(const ImageBatch& images,

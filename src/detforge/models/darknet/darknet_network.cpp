@@ -7,6 +7,8 @@
 #include "detforge/models/darknet/darknet_ops.h"
 #include "detforge/models/darknet/darknet_shapes.h"
 #include "detforge/models/yolo/yolo_head.h"
+#include "detforge/ops/add_maps.h"
+#include "detforge/ops/map_type.h"
 #include "detforge/ops/upsample.h"
 
 namespace detforge {
@@ -54,8 +56,10 @@ Tensor upsample(const Tensor& input, std::int64_t stride) {
     return upsample_twice(input);
   }
   const auto scale = static_cast<double>(stride);
-  return at::upsample_nearest2d(input, {input.size(2) * stride, input.size(3) * stride}, scale,
-                                scale);
+  return to_map_type(
+      at::upsample_nearest2d(widen(input), {input.size(2) * stride, input.size(3) * stride}, scale,
+                             scale),
+      input.scalar_type());
 }
 
 }  // namespace
@@ -133,7 +137,7 @@ Tensor DarknetNetworkImpl::run_layer(std::size_t index,
     return is_left ? darknet_activate_(std::move(output), convolution->activation) : output;
   }
   if (const auto* shortcut = std::get_if<ShortcutSpec>(&spec)) {
-    return darknet_activate_(input + outputs[shortcut->from], shortcut->activation);
+    return darknet_activate_(add_maps(input, outputs[shortcut->from]), shortcut->activation);
   }
   if (const auto* larger = std::get_if<UpsampleSpec>(&spec)) {
     return upsample(input, larger->stride);

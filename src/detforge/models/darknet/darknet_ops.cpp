@@ -8,6 +8,7 @@
 #include "detforge/core/error.h"
 #include "detforge/core/rng.h"
 #include "detforge/ops/conv2d.h"
+#include "detforge/ops/map_type.h"
 #include "detforge/ops/max_pool.h"
 
 namespace detforge {
@@ -55,7 +56,7 @@ Tensor darknet_dropout(const Tensor& input,
       }
     }
   });
-  return input * factors.to(input.device());
+  return to_map_type(input * factors.to(input.device()), input.scalar_type());
 }
 
 Tensor darknet_activate_(Tensor output, DarknetActivation activation) {
@@ -67,7 +68,8 @@ Tensor darknet_activate_(Tensor output, DarknetActivation activation) {
     case DarknetActivation::kRelu:
       return activate_(std::move(output), Activation::kRelu);
     case DarknetActivation::kMish:
-      return at::mish(output);  // its backward reads the input: not in place
+      // Its backward reads the input: not in place.
+      return to_map_type(at::mish(widen(output)), output.scalar_type());
   }
   throw Error("unknown activation", "use one of enum DarknetActivation");
 }

@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/ops/map_type.h"
 #include "detforge/ops/nms.h"
 
 namespace detforge {
@@ -74,7 +75,7 @@ FastRcnnPredictorImpl::FastRcnnPredictorImpl(const FastRcnnOptions& options,
 }
 
 FastRcnnPredictorImpl::Output FastRcnnPredictorImpl::forward(const Tensor& box_features) {
-  return {cls_score_->forward(box_features), bbox_pred_->forward(box_features)};
+  return {widen(cls_score_->forward(box_features)), widen(bbox_pred_->forward(box_features))};
 }
 
 LossMap fast_rcnn_losses(const FastRcnnPredictorImpl::Output& predictions,

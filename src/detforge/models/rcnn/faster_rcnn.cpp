@@ -6,33 +6,9 @@
 #include "detforge/core/error.h"
 #include "detforge/models/init.h"
 #include "detforge/models/input_checks.h"
+#include "detforge/models/kept_buffers.h"
 
 namespace detforge {
-namespace {
-
-/// Puts the buffers of a module back as they were when it was made.
-class KeptBuffers {
- public:
-  explicit KeptBuffers(const torch::nn::Module& module) : buffers_(module.buffers()) {
-    for (const Tensor& buffer : buffers_) {
-      copies_.push_back(buffer.clone());
-    }
-  }
-  ~KeptBuffers() {
-    const torch::NoGradGuard no_grad;
-    for (std::size_t i = 0; i < copies_.size(); ++i) {
-      buffers_[i].copy_(copies_[i]);
-    }
-  }
-  KeptBuffers(const KeptBuffers&) = delete;
-  KeptBuffers& operator=(const KeptBuffers&) = delete;
-
- private:
-  std::vector<Tensor> buffers_, copies_;
-};
-
-}  // namespace
-
 FasterRcnn::FasterRcnn(const FasterRcnnOptions& options, std::uint64_t seed)
     : num_classes_(options.roi_heads.output.num_classes) {
   backbone_ = register_module("backbone", Fpn(ResNet(options.resnet), options.fpn));
@@ -46,7 +22,7 @@ LossMap FasterRcnn::losses(const ImageBatch& images,
                            const std::vector<Targets>& targets,
                            const LossCounts* whole) {
   check(images, targets);
-  const std::vector<Tensor> features = backbone_->forward(images.images);
+  const std::vector<Tensor> features = backbone_->forward(input_map(images));
   const RpnImpl::Output rpn = proposal_generator_->forward(images, features);
   LossMap losses = roi_heads_->losses(features, rpn.proposals, images, targets, whole);
   for (auto& loss : proposal_generator_->losses(rpn, images, targets, whole)) {
@@ -59,14 +35,15 @@ LossCounts FasterRcnn::loss_counts(const ImageBatch& images, const std::vector<T
   check(images, targets);
   const torch::NoGradGuard no_grad;
   const KeptBuffers kept(*this);  // batch norm counts every forward pass in training mode
-  const std::vector<Tensor> features = backbone_->forward(images.images);
+  const std::vector<Tensor> features = backbone_->forward(input_map(images));
   const RpnImpl::Output rpn = proposal_generator_->forward(images, features);
+  kept.restore();
   return roi_heads_->loss_counts(rpn.proposals, images, targets);
 }
 
 std::vector<Detections> FasterRcnn::predict(const ImageBatch& images) {
   check(images);
-  const std::vector<Tensor> features = backbone_->forward(images.images);
+  const std::vector<Tensor> features = backbone_->forward(input_map(images));
   std::vector<Detections> detections = predict_boxes(images, features);
   if (has_masks()) {
     const std::vector<Tensor> masks = roi_heads_->predict_masks(features, detections);
@@ -79,7 +56,7 @@ std::vector<Detections> FasterRcnn::predict(const ImageBatch& images) {
 
 std::vector<Detections> FasterRcnn::predict_boxes(const ImageBatch& images) {
   check(images);
-  return predict_boxes(images, backbone_->forward(images.images));
+  return predict_boxes(images, backbone_->forward(input_map(images)));
 }
 
 std::vector<Detections> FasterRcnn::predict_boxes(const ImageBatch& images,
@@ -95,7 +72,7 @@ std::vector<Tensor> FasterRcnn::predict_masks(const ImageBatch& images,
       detections.size() == static_cast<std::size_t>(images.count()),
       fmt::format("{} images come with {} lists of detections", images.count(), detections.size()),
       "give one list for each image");
-  return roi_heads_->predict_masks(backbone_->forward(images.images), detections);
+  return roi_heads_->predict_masks(backbone_->forward(input_map(images)), detections);
 }
 
 void FasterRcnn::check(const ImageBatch& images) const {

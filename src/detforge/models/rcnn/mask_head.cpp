@@ -4,6 +4,7 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/models/output_watch.h"
 #include "detforge/models/rcnn/conv_stack.h"
 
 namespace detforge {
@@ -14,8 +15,10 @@ UpsampleLayerImpl::UpsampleLayerImpl(std::int64_t in_channels, std::int64_t out_
 }
 
 Tensor UpsampleLayerImpl::forward(const Tensor& input) const {
-  return conv_transpose2d(input, weight_, bias_,
-                          {.stride = {2, 2}, .activation = Activation::kRelu});
+  const Tensor output =
+      conv_transpose2d(input, weight_, bias_, {.stride = {2, 2}, .activation = Activation::kRelu});
+  watch_output(*this, output);
+  return output;
 }
 
 void UpsampleLayerImpl::initialize(std::uint64_t key) {
@@ -52,8 +55,10 @@ Tensor MaskHeadImpl::forward(const Tensor& pooled, const Tensor& labels) const {
     x = conv->forward(x);
   }
   x = deconv_->forward(x);
-  return conv1x1_at_channel(x, predictor_->weight(), predictor_->bias(),
-                            class_agnostic_ ? torch::zeros_like(labels) : labels);
+  x = conv1x1_at_channel(x, predictor_->weight(), predictor_->bias(),
+                         class_agnostic_ ? torch::zeros_like(labels) : labels);
+  watch_output(*predictor_, x);
+  return x;
 }
 
 }  // namespace detforge

@@ -3,7 +3,9 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/models/output_watch.h"
 #include "detforge/ops/gather_patches.h"
+#include "detforge/ops/map_type.h"
 
 namespace detforge {
 namespace {
@@ -84,7 +86,8 @@ std::vector<RpnHeadImpl::Output> RpnHeadImpl::forward(const std::vector<Tensor>&
     for (const ConvLayer& conv : convs_) {
       x = conv->forward(x);
     }
-    const Tensor both = conv2d(x, weight, bias, Conv2dOptions{});
+    const Tensor both = widen(conv2d(x, weight, bias, Conv2dOptions{}));
+    watch_output(*objectness_logits_, both);
     outputs.push_back({.logits = both.slice(1, 0, anchors_per_cell_),
                        .deltas = both.slice(1, anchors_per_cell_)});
   }
@@ -103,7 +106,7 @@ RpnHeadImpl::AnchorOutput RpnHeadImpl::forward_at(const std::vector<Tensor>& fea
       linear(torch::cat(patches), conv->weight().flatten(1), conv->bias(), Activation::kRelu);
   const Tensor weight = torch::cat({objectness_logits_->weight(), anchor_deltas_->weight()});
   const Tensor bias = torch::cat({objectness_logits_->bias(), anchor_deltas_->bias()});
-  const Tensor both = linear(hidden, weight.flatten(1), bias).index_select(0, places.order);
+  const Tensor both = widen(linear(hidden, weight.flatten(1), bias)).index_select(0, places.order);
   const std::int64_t count = anchors.size(0);
   const Tensor deltas = both.slice(1, anchors_per_cell_).view({count, anchors_per_cell_, 4});
   const Tensor own = places.anchor_of_cell.unsqueeze(1);

@@ -6,6 +6,7 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/ops/map_type.h"
 
 namespace detforge {
 namespace {
@@ -55,7 +56,7 @@ YoloHeadImpl::YoloHeadImpl(const YoloHeadOptions& options,
 std::vector<Tensor> YoloHeadImpl::forward(const std::vector<Tensor>& features) {
   std::vector<Tensor> maps;
   for (std::size_t i = 0; i < features.size(); ++i) {
-    maps.push_back(predictions_[i]->forward(bridges_[i]->forward(features[i])));
+    maps.push_back(widen(predictions_[i]->forward(bridges_[i]->forward(features[i]))));
   }
   return maps;
 }

@@ -35,12 +35,12 @@ LossMap YoloV3::losses(const ImageBatch& images,
                        const LossCounts* /*whole*/) {
   check_images(images, size_divisibility());
   check_targets(images, targets, options_.layout.num_classes);
-  return yolo_losses(forward(images.images), options_.layout, targets, options_.loss);
+  return yolo_losses(forward(input_map(images)), options_.layout, targets, options_.loss);
 }
 
 std::vector<Detections> YoloV3::predict(const ImageBatch& images) {
   check_images(images, size_divisibility());
-  return yolo_detections(forward(images.images), options_.layout, options_.output);
+  return yolo_detections(forward(input_map(images)), options_.layout, options_.output);
 }
 
 std::int64_t YoloV3::size_divisibility() const {
