@@ -2,12 +2,13 @@
 
 #include <string>
 
-#include <ATen/ops/conv2d.h>
 #include <torch/types.h>
 
 #include "detforge/core/rng.h"
 #include "detforge/data/batch_source.h"
 #include "detforge/models/detector.h"
+#include "detforge/ops/conv2d.h"
+#include "detforge/ops/map_type.h"
 #include "detforge/train/loop.h"
 
 namespace detforge::test {
@@ -31,7 +32,8 @@ class ToyDetector : public Detector {
                  const std::vector<Targets>&,
                  const LossCounts* whole = nullptr) override {
     passes += 1;
-    const Tensor response = at::conv2d(images.images, weight, bias, 1, 1);
+    const Tensor response =
+        widen(conv2d(input_map(images), weight, bias, Conv2dOptions{.padding = {1, 1}}));
     const Tensor error = response - images.images.mean({1, 2, 3}, true);
     const double images_in_all =
         static_cast<double>(whole != nullptr ? whole->images : images.count());

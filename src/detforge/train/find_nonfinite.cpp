@@ -25,7 +25,7 @@ double largest(const Tensor& tensor) {
 }
 
 std::string name_of(const torch::nn::Module& root, const torch::nn::Module& module) {
-  for (const auto& item : root.named_modules()) {
+  for (const auto& item : root.named_modules(/*name_prefix=*/"", /*include_self=*/false)) {
     if (item.value().get() == &module) {
       return item.key();
     }

@@ -1,6 +1,7 @@
 #include "detforge/train/step.h"
 
 #include <cmath>
+#include <limits>
 #include <span>
 
 #include <fmt/format.h>
@@ -144,7 +145,15 @@ StepResult train_step(Detector& detector,
     result.loss_scale = options.precision->scaler().scale();
   }
   const KeptBuffers kept(detector);
-  compute_step(detector, optimizer, communicator, batch, options, result);
+  try {
+    compute_step(detector, optimizer, communicator, batch, options, result);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kNonFinite) {
+      throw;
+    }
+    result.nonfinite = fmt::format("{} ({})", error.message(), error.where());
+    result.total = std::numeric_limits<double>::quiet_NaN();
+  }
   if (!result.updated()) {
     kept.restore();
   }

@@ -37,9 +37,10 @@ struct StepResult {
 
 /// The one training step of every mode: losses, sum, scale, backward, mean gradient over ranks,
 /// unscale and finite check, clip, update. If a loss term or a gradient is not finite on any rank,
-/// no rank updates: weights, momentum and buffers (batch norm's statistics) are bit for bit what
-/// they were, and a dynamic loss scale is halved. The detector must be in training mode. After an
-/// exception the parameters are unchanged, the gradients undefined or partial.
+/// or the detector throws an Error of kNonFinite, no rank updates: weights, momentum and buffers
+/// (batch norm's statistics) are bit for bit what they were, and a dynamic loss scale is halved.
+/// The detector must be in training mode. After an exception the parameters are unchanged, the
+/// gradients undefined or partial.
 ///
 /// Accumulation changes memory and time only: images, padding and random numbers stay those of the
 /// whole batch, and every loss is divided by the numbers of the whole batch, which

@@ -53,7 +53,8 @@ Candidates drop_non_finite(const Candidates& candidates,
     const auto bad = (finite.logical_not()).sum().item<std::int64_t>();
     Error error(std::to_string(bad) + " of " + std::to_string(finite.numel()) +
                     " RPN proposals have infinite or NaN boxes or scores: training has diverged",
-                "lower SOLVER.BASE_LR, lengthen the warm-up, or clip gradients");
+                "lower SOLVER.BASE_LR, lengthen the warm-up, or clip gradients",
+                Error::Kind::kNonFinite);
     const auto position = static_cast<std::size_t>(image);
     error.add_where(position < images.paths.size()
                         ? images.paths[position]
