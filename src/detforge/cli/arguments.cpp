@@ -198,6 +198,7 @@ std::optional<Command> parse_command_line(int argc, const char* const* argv) {
                                       declare_convert_weights(convert),
                                       declare_inspect(app),
                                       declare_bench(app),
+                                      declare_replay(app),
                                       declare_doctor(app)};
   check_commands(app, argc, argv);
   try {

@@ -125,6 +125,12 @@ struct BenchArguments {
 
 struct DoctorArguments {};
 
+struct ReplayArguments {
+  std::string bundle;                  ///< nonfinite_iter_N.pth
+  std::vector<std::string> overrides;  ///< to try the step in another precision
+  int threads = 0;
+};
+
 using Command = std::variant<TrainArguments,
                              EvalArguments,
                              PredictArguments,
@@ -134,6 +140,7 @@ using Command = std::variant<TrainArguments,
                              ConvertWeightsArguments,
                              InspectArguments,
                              BenchArguments,
+                             ReplayArguments,
                              DoctorArguments>;
 
 /// What to run, or, when there is nothing more to do (--help, --version), nothing.

@@ -157,6 +157,29 @@ Declaration declare_bench(CLI::App& parent) {
           }};
 }
 
+Declaration declare_replay(CLI::App& parent) {
+  CLI::App* app = add_command(
+      parent, "replay",
+      {.usage = "BUNDLE [OPTIONS] [KEY VALUE ...]",
+       .description =
+           "Make a training step that was not finite again, and name the first layer that "
+           "spoils it",
+       .examples = "  detforge replay runs/r50/nonfinite_iter_4711.pth\n"
+                   "  detforge replay runs/r50/nonfinite_iter_4711.pth AMP 0"});
+  auto arguments = std::make_shared<ReplayArguments>();
+  auto cfg_options = std::make_shared<std::vector<std::string>>();
+  app->add_option("bundle", arguments->bundle, "What the run wrote: nonfinite_iter_N.pth")
+      ->type_name("FILE")
+      ->required();
+  add_threads(*app, arguments->threads);
+  add_cfg_options(*app, *cfg_options);
+  return {app, [=](const std::vector<std::string>& words) -> Command {
+            ReplayArguments result = *arguments;
+            result.overrides = joined(words, *cfg_options);
+            return result;
+          }};
+}
+
 Declaration declare_doctor(CLI::App& parent) {
   CLI::App* app = add_command(
       parent, "doctor",

@@ -16,6 +16,7 @@ int run_convert_dataset(const ConvertDatasetArguments& arguments);
 int run_convert_weights(const ConvertWeightsArguments& arguments);
 int run_inspect(const InspectArguments& arguments);
 int run_bench(const BenchArguments& arguments);
+int run_replay(const ReplayArguments& arguments);
 int run_doctor(const DoctorArguments& arguments);
 
 }  // namespace detforge

@@ -56,6 +56,7 @@ Declaration declare_convert_dataset(CLI::App& parent);
 Declaration declare_convert_weights(CLI::App& parent);
 Declaration declare_inspect(CLI::App& parent);
 Declaration declare_bench(CLI::App& parent);
+Declaration declare_replay(CLI::App& parent);
 Declaration declare_doctor(CLI::App& parent);
 
 }  // namespace detforge

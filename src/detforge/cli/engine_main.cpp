@@ -30,6 +30,7 @@ struct Run {
   }
   int operator()(const InspectArguments& arguments) const { return run_inspect(arguments); }
   int operator()(const BenchArguments& arguments) const { return run_bench(arguments); }
+  int operator()(const ReplayArguments& arguments) const { return run_replay(arguments); }
   int operator()(const DoctorArguments& arguments) const { return run_doctor(arguments); }
 };
 

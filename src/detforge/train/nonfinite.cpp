@@ -8,9 +8,9 @@
 
 #include "detforge/core/error.h"
 #include "detforge/core/log.h"
-#include "detforge/serialize/torch_file.h"
 #include "detforge/train/find_nonfinite.h"
 #include "detforge/train/model_state.h"
+#include "detforge/train/replay_bundle.h"
 
 namespace detforge {
 namespace {
@@ -21,33 +21,6 @@ std::string losses_text(const std::vector<std::pair<std::string, double>>& losse
     text += fmt::format("{}{} {:.4g}", text.empty() ? "" : ", ", name, value);
   }
   return text;
-}
-
-Value batch_value(const Batch& batch) {
-  Value targets = Value::list();
-  for (const Targets& target : batch.targets) {
-    targets.append(Value::dict().set("boxes", target.boxes).set("labels", target.labels));
-  }
-  Value sizes = Value::list(), ids = Value::list(), paths = Value::list(), keys = Value::list();
-  for (const ImageSize& size : batch.images.sizes) {
-    sizes.append(Value::list({size.height, size.width}));
-  }
-  for (const std::int64_t id : batch.images.image_ids) {
-    ids.append(id);
-  }
-  for (const std::string& path : batch.images.paths) {
-    paths.append(path);
-  }
-  for (const std::uint64_t key : batch.images.rng_keys) {
-    keys.append(fmt::format("{:016x}", key));
-  }
-  return Value::dict()
-      .set("images", batch.images.images)
-      .set("sizes", sizes)
-      .set("image_ids", ids)
-      .set("paths", paths)
-      .set("rng_keys", keys)
-      .set("targets", targets);
 }
 
 }  // namespace
@@ -134,21 +107,17 @@ std::string NonFiniteGuard::describe(const StepReport& report) const {
 void NonFiniteGuard::write_bundle(const StepReport& report) const {
   const std::filesystem::path path =
       options_.folder / fmt::format("nonfinite_iter_{}.pth", report.iteration);
-  Value losses = Value::dict();
-  for (const auto& [name, value] : report.result.losses) {
-    losses.set(name, value);
-  }
   try {
-    write_torch_file(path, Value::dict()
-                               .set("iteration", report.iteration)
-                               .set("lr", report.lr)
-                               .set("loss_scale", report.result.loss_scale)
-                               .set("nonfinite", report.result.nonfinite)
-                               .set("losses", losses)
-                               .set("batch", batch_value(report.batch))
-                               .set("model", model_state_value(detector_))
-                               .set("config", options_.config_yaml));
-    log::warn("wrote {}: the batch and the weights of the step that was not finite", path.string());
+    write_replay_bundle(path, {.iteration = report.iteration,
+                               .lr = report.lr,
+                               .loss_scale = report.result.loss_scale,
+                               .nonfinite = report.result.nonfinite,
+                               .losses = report.result.losses,
+                               .batch = report.batch,
+                               .model = model_state_value(detector_),
+                               .config = options_.config_yaml});
+    log::warn("wrote {}: the step that was not finite; `detforge replay` makes it again",
+              path.string());
   } catch (const Error& error) {
     // The report of the step itself matters more than its bundle.
     log::warn("no replay bundle: {}", error.what());
