@@ -1,7 +1,9 @@
 // The whole program in mixed precision: train, resume, and what a run that overflows leaves behind.
+#include <cmath>
 #include <gmock/gmock.h>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "cli/training_cli.h"
 #include "detforge/core/files.h"
@@ -47,6 +49,10 @@ TEST_F(PrecisionTrainingCli, O2ResumesToTheByte) {
   result = run({"train", "--resume", "broken"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(tensor_bytes(checkpoint("broken")), tensor_bytes(checkpoint("straight")));
+  result = run({"doctor", "straight"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("4 of 4 logged"), HasSubstr("O2: maps and weights f16"),
+                                HasSubstr("waiting for data")));
   // The same weights in f32, which is what a checkpoint holds.
   result = run({"eval", "straight", "--output", "judged"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -70,6 +76,8 @@ TEST_F(PrecisionTrainingCli, AnOverflowingNetworkStopsAndReplayNamesItsFirstLaye
   EXPECT_THAT(result.out, AllOf(HasSubstr("step 0 of 2 image(s), O2"), HasSubstr(layer)));
   result = run({"replay", bundle, "HALF_TYPE", "bf16"});
   EXPECT_THAT(result.out, HasSubstr("now: everything is finite"));
+  result = run({"doctor", "run"});
+  EXPECT_THAT(result.out, HasSubstr("detforge replay run/nonfinite_iter_0.pth"));
   result = run({"replay", "run/config.yaml"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("run/config.yaml"));
@@ -83,6 +91,29 @@ TEST_F(PrecisionTrainingCli, FlagsOfTheAscendScripts) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, AllOf(HasSubstr("precision O0: everything f32"),
                                 HasSubstr("FLOAT32_PRECISION high has no effect")));
+}
+
+TEST_F(PrecisionTrainingCli, ModesSideBySideAndTheirMemory) {
+  const std::string recipe = (source_dir() / "configs/shapes.yaml").string();
+  ProgramResult result = run({"bench", "train", recipe, "--size", "64x64", "--iters", "1",
+                              "--modes", "fp32,o1,o2-bf16-checkpoint", "--json", "modes.json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto table = nlohmann::json::parse(files::read(folder_ / "modes.json"));
+  ASSERT_EQ(table.size(), 3u);
+  EXPECT_EQ(table[2]["mode"], "o2-bf16-checkpoint");
+  for (const auto& mode : table) {
+    EXPECT_LT(std::abs(mode["loss_difference"].get<double>()), 0.05) << mode;
+  }
+  result = run({"bench", "train", recipe, "--modes", "fp16"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("there is no mode \"fp16\""));
+  result = run({"inspect", recipe, "--size", "128x128", "--memory", "--modes", "o2"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("masters"), HasSubstr("o2 ")));
+  result =
+      run({"inspect", recipe, "--size", "64x64", "--precision", "AMP", "1", "OPT_LEVEL", "O2"});
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("roi_heads.box_head.fc1"), HasSubstr("copies of 16-bit maps: none")));
 }
 
 // F51: nothing asks the network for anything.

@@ -104,6 +104,9 @@ struct InspectArguments {
   std::int64_t batch = 1;
   std::int64_t objects = 8;  ///< per made-up image
   Allocator allocator = Allocator::kCaching;
+  bool memory = false;     ///< predict the peak of each of `modes` instead
+  bool precision = false;  ///< tell in what each layer computes instead
+  std::vector<std::string> modes = {"fp32", "o1", "o2", "o2-checkpoint"};
 };
 
 struct BenchArguments {
@@ -121,9 +124,12 @@ struct BenchArguments {
   std::string json;      ///< file for the figures; empty = none
   bool quick = false;    ///< ops: one timed run of each pass, no errors
   bool explain = false;  ///< ops: how each pass is computed and why, instead of how fast
+  std::vector<std::string> modes = {};  ///< train: precisions side by side; empty: the recipe's
 };
 
-struct DoctorArguments {};
+struct DoctorArguments {
+  std::string run;  ///< run folder to examine; empty: this machine
+};
 
 struct ReplayArguments {
   std::string bundle;                  ///< nonfinite_iter_N.pth

@@ -21,6 +21,10 @@ void check_flags_of_ops(const BenchArguments& arguments) {
     throw Error("--explain gives no figures for --json", "leave one of them out",
                 Error::Kind::kUsage);
   }
+  if (arguments.task != "train" && !arguments.modes.empty()) {
+    throw Error("--modes is of the task train, not of " + arguments.task, "leave it out",
+                Error::Kind::kUsage);
+  }
   if (arguments.task != "ops" && (arguments.quick || arguments.explain)) {
     throw Error("--quick and --explain are of the task ops, not of " + arguments.task,
                 "leave them out", Error::Kind::kUsage);
@@ -92,13 +96,24 @@ Declaration declare_inspect(CLI::App& parent) {
                       "made-up images",
        .examples = "  detforge inspect configs/COCO-Detection/faster_rcnn_R_50_FPN_1x.yaml --size "
                    "800x800\n"
-                   "  detforge inspect configs/shapes_mask.yaml --size 160x240 --batch 4"});
+                   "  detforge inspect configs/shapes_mask.yaml --size 160x240 --batch 4\n"
+                   "  detforge inspect configs/COCO-YOLOv3/yolov3_d53_608_273e.yaml --size 608x608 "
+                   "--memory\n"
+                   "  detforge inspect configs/shapes.yaml --precision AMP 1 OPT_LEVEL O2"});
   auto arguments = std::make_shared<InspectArguments>();
   auto cfg_options = std::make_shared<std::vector<std::string>>();
   app->add_option("config,--config-file", arguments->config, "Recipe")->type_name("FILE");
   add_size(*app, arguments->size, "Image size");
   add_positive(*app, "--batch", arguments->batch, "Images per step");
   add_positive(*app, "--objects", arguments->objects, "Objects per made-up image");
+  app->add_flag("--memory", arguments->memory,
+                "Predict the peak of a training step, by parts and for each of --modes");
+  app->add_option("--modes", arguments->modes, "Precisions of --memory, as of bench train")
+      ->type_name("A,B,...")
+      ->delimiter(',')
+      ->default_str("fp32,o1,o2,o2-checkpoint");
+  app->add_flag("--precision", arguments->precision,
+                "Tell the types of each layer's weight and output, and what is converted");
   add_allocator(*app, arguments->allocator);
   add_cfg_options(*app, *cfg_options);
   return {app, [=](const std::vector<std::string>& words) -> Command {
@@ -117,6 +132,7 @@ Declaration declare_bench(CLI::App& parent) {
                       "machine's peak",
        .examples = "  detforge bench train configs/COCO-Detection/faster_rcnn_R_50_FPN_1x.yaml "
                    "--size 800x1344\n"
+                   "  detforge bench train configs/shapes.yaml --modes fp32,o1,o2\n"
                    "  detforge bench data configs/shapes.yaml --iters 100\n"
                    "  detforge bench ops\n"
                    "  detforge bench ops configs/shapes.yaml --quick\n"
@@ -140,6 +156,11 @@ Declaration declare_bench(CLI::App& parent) {
   add_positive(*app, "--iters", arguments->iters, "Steps that are timed");
   app->add_option("--data", arguments->data, "Folder of the dataset (task data)")->type_name("DIR");
   app->add_option("--json", arguments->json, "File for the figures")->type_name("FILE");
+  app->add_option("--modes", arguments->modes,
+                  "Task train: precisions to measure side by side, each in its own process: fp32, "
+                  "hf32, o1, o2, o3, o2-bf16, o2-checkpoint, ...")
+      ->type_name("A,B,...")
+      ->delimiter(',');
   app->add_flag("--quick", arguments->quick, "Task ops: time each pass once, and no errors");
   app->add_flag("--explain", arguments->explain,
                 "Task ops: say how each pass is computed and why, and time nothing");
@@ -183,12 +204,19 @@ Declaration declare_replay(CLI::App& parent) {
 Declaration declare_doctor(CLI::App& parent) {
   CLI::App* app = add_command(
       parent, "doctor",
-      {.usage = "",
-       .description = "Look for what will hurt: versions, BLAS, threads, CPU, memory, disk",
-       .examples = "  detforge doctor"});
-  return {app, [](const std::vector<std::string>& words) -> Command {
+      {.usage = "[RUN]",
+       .description =
+           "Look for what will hurt. On this machine: versions, BLAS, threads, CPU, "
+           "memory, disk. In a run: precision and loss scale, skipped steps, waiting for "
+           "data, batch, threads",
+       .examples = "  detforge doctor\n"
+                   "  detforge doctor runs/shapes"});
+  auto arguments = std::make_shared<DoctorArguments>();
+  app->add_option("run", arguments->run, "Run folder; without it this machine is examined")
+      ->type_name("RUN");
+  return {app, [=](const std::vector<std::string>& words) -> Command {
             refuse_words(words, "doctor");
-            return DoctorArguments{};
+            return *arguments;
           }};
 }
 

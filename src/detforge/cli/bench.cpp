@@ -10,6 +10,7 @@
 #include "detforge/cli/commands.h"
 #include "detforge/cli/made_up_batch.h"
 #include "detforge/cli/op_table.h"
+#include "detforge/cli/precision_modes.h"
 #include "detforge/cli/recipe.h"
 #include "detforge/cli/threads.h"
 #include "detforge/core/allocator.h"
@@ -60,8 +61,8 @@ void report(const BenchArguments& arguments,
       {"images_per_s", images_per_s},
       {"peak_rss_mib", peak_rss_bytes() / (1 << 20)}};
   for (const auto& [name, value] : more.items()) {
-    if (value.is_array()) {
-      // printed as a table of its own
+    if (value.is_array() || value.is_object()) {
+      // printed as a table of its own, or only for programs
     } else if (value.is_number_float()) {
       fmt::print("{:<16} {:.4f}\n", name, value.get<double>());
     } else {
@@ -168,6 +169,7 @@ class TrainingBench {
                    "report this");
     flop_ = 2 * (meter.forward_macs() + meter.backward_macs());
     regions_ = regions(meter);
+    first_loss_ = first_loss_ == 0 ? step.total : first_loss_;
     if (phases != nullptr) {
       phases->data.push_back(data_s);
       phases->forward.push_back(step.forward_s);
@@ -180,6 +182,27 @@ class TrainingBench {
   /// Of the direct algorithms, in the last step.
   double flop() const { return flop_; }
   const nlohmann::ordered_json& regions_worked_on() const { return regions_; }
+  double first_loss() const { return first_loss_; }
+  /// Of what is there for every image size.
+  nlohmann::ordered_json memory() const {
+    const auto mib = [](double bytes) { return bytes / (1 << 20); };
+    double weights = 0, gradients = 0;
+    for (const Tensor& parameter : detector_->parameters()) {
+      weights += static_cast<double>(parameter.nbytes());
+      gradients += parameter.grad().defined() ? static_cast<double>(parameter.grad().nbytes()) : 0;
+    }
+    const auto bytes_of = [](const NamedTensors& tensors) {
+      double sum = 0;
+      for (const auto& [name, tensor] : tensors) {
+        sum += static_cast<double>(tensor.nbytes());
+      }
+      return sum;
+    };
+    return {{"weights_mib", mib(weights)},
+            {"masters_mib", mib(bytes_of(optimizer_.masters()))},
+            {"momentum_mib", mib(bytes_of(optimizer_.state()))},
+            {"gradients_mib", mib(gradients)}};
+  }
 
  private:
   std::shared_ptr<Detector> detector_;
@@ -188,7 +211,7 @@ class TrainingBench {
   SingleProcess communicator_;
   std::vector<Sample> samples_;
   CollateOptions collating_;
-  double flop_ = 0;
+  double flop_ = 0, first_loss_ = 0;
   nlohmann::ordered_json regions_;
 };
 
@@ -203,6 +226,8 @@ int bench_train(BenchArguments arguments, int threads) {
                               {"forward s", median(phases.forward)},
                               {"backward s", median(phases.backward)},
                               {"optimizer s", median(phases.optimizer)}};
+  more["total_loss"] = bench.first_loss();
+  more["memory"] = bench.memory();
   more.update(bench.regions_worked_on());
   more.update(arithmetic(bench.flop(), seconds, threads));
   more["ops"] = profile_ops([&] { bench.step(); });
@@ -274,7 +299,7 @@ int bench_data(BenchArguments arguments, int threads) {
 int run_bench(const BenchArguments& arguments) {
   const int threads = configure_threads(arguments.threads);
   if (arguments.task == "train") {
-    return bench_train(arguments, threads);
+    return arguments.modes.empty() ? bench_train(arguments, threads) : bench_modes(arguments);
   }
   if (arguments.task == "eval") {
     return bench_eval(arguments, threads);

@@ -11,23 +11,13 @@
 #include <torch/version.h>
 
 #include "detforge/cli/commands.h"
+#include "detforge/cli/diagnosis.h"
 #include "detforge/cli/threads.h"
 #include "detforge/core/files.h"
 #include "detforge/core/fma_peak.h"
 
 namespace detforge {
 namespace {
-
-/// What was found, and what will hurt with its remedy.
-struct Diagnosis {
-  std::vector<std::pair<std::string, std::string>> facts;
-  std::vector<std::string> warnings;
-
-  void fact(std::string name, std::string value) {
-    facts.emplace_back(std::move(name), std::move(value));
-  }
-  void warn(std::string text) { warnings.push_back(std::move(text)); }
-};
 
 void examine_system(Diagnosis& out) {
   utsname name{};
@@ -145,11 +135,9 @@ void examine_memory(Diagnosis& out) {
   }
 }
 
-}  // namespace
-
-int run_doctor(const DoctorArguments&) {
-  configure_threads(0);
+Diagnosis examine_machine() {
   Diagnosis diagnosis;
+  configure_threads(0);
   diagnosis.fact("DetForge", DETFORGE_VERSION);
   examine_system(diagnosis);
   examine_cpu(diagnosis);
@@ -161,9 +149,20 @@ int run_doctor(const DoctorArguments&) {
       "an R50-FPN checkpoint with momentum takes 0.35 GiB: free space or set OUTPUT_DIR elsewhere");
   examine_space(diagnosis, "shared memory", "/dev/shm", 0.0, "");
   diagnosis.fact("devices", "cpu");
+  return diagnosis;
+}
 
+}  // namespace
+
+int run_doctor(const DoctorArguments& arguments) {
+  Diagnosis diagnosis;
+  if (arguments.run.empty()) {
+    diagnosis = examine_machine();
+  } else {
+    examine_run(arguments.run, diagnosis);
+  }
   for (const auto& [name, value] : diagnosis.facts) {
-    fmt::print("{:<20} {}\n", name, value);
+    fmt::print("{:<22} {}\n", name, value);
   }
   fmt::print("\n");
   for (const std::string& warning : diagnosis.warnings) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -8,10 +9,14 @@
 #include "detforge/cli/build.h"
 #include "detforge/cli/commands.h"
 #include "detforge/cli/made_up_batch.h"
+#include "detforge/cli/precision_modes.h"
 #include "detforge/cli/recipe.h"
 #include "detforge/cli/threads.h"
 #include "detforge/core/allocator.h"
 #include "detforge/distributed/single/single_process.h"
+#include "detforge/models/output_watch.h"
+#include "detforge/ops/conversion_log.h"
+#include "detforge/ops/map_type.h"
 #include "detforge/ops/work_meter.h"
 #include "detforge/train/step.h"
 
@@ -87,12 +92,57 @@ Trial train_two_steps(Detector& detector, const Config& config, const InspectArg
   return trial;
 }
 
+/// The types of each layer's weight and output, and the ops that have no code for 16 bits.
+void print_precision(const Config& config, const InspectArguments& arguments) {
+  const auto detector = build_detector(config);
+  Sgd optimizer(*detector, sgd_options(config.solver));
+  const Precision precision(precision_options(config));
+  precision.apply(*detector, optimizer);
+  detector->train();
+  fmt::print("{}\nboxes, anchors, losses and reductions: f32; sums inside every op: f32\n\n",
+             precision.description());
+  std::map<const torch::nn::Module*, std::string> names;
+  for (const auto& item : detector->named_modules("", false)) {
+    names[item.value().get()] = item.key();
+  }
+  const Batch batch = collate(
+      made_up_samples(arguments.size, arguments.batch, arguments.objects, class_count(config)),
+      made_up_collate_options(collate_options(config)));
+  fmt::print("{:<56} {:>8} {:>8}\n", "layer", "weight", "output");
+  std::set<const torch::nn::Module*> seen;
+  const ConversionLog conversions;
+  {
+    const OutputWatch watch([&](const torch::nn::Module& layer, const Tensor& output) {
+      if (seen.insert(&layer).second) {
+        const auto weight = layer.named_parameters().find("weight");
+        fmt::print("{:<56} {:>8} {:>8}\n", names[&layer],
+                   weight == nullptr ? "-" : map_type_name(weight->scalar_type()),
+                   map_type_name(output.scalar_type()));
+      }
+    });
+    detector->losses(batch.images, batch.targets);
+  }
+  fmt::print("\nops that computed on f32 copies of 16-bit maps: {}\n",
+             conversions.calls_by_op().empty() ? "none" : "");
+  for (const auto& [op, calls] : conversions.calls_by_op()) {
+    fmt::print("  {} ({} calls)\n", op, calls);
+  }
+}
+
 }  // namespace
 
 int run_inspect(const InspectArguments& arguments) {
+  if (arguments.memory) {
+    print_predicted_memory(arguments);
+    return 0;
+  }
   const Config config = load_recipe(
       {.file = arguments.config, .overrides = arguments.overrides, .needs_data = false});
   configure_threads(0);
+  if (arguments.precision) {
+    print_precision(config, arguments);
+    return 0;
+  }
   const auto detector = build_detector(config);
   const ParameterCount parameters = print_parameters(*detector);
   const Trial trial = train_two_steps(*detector, config, arguments);

@@ -5,6 +5,7 @@
 #include <ATen/record_function.h>
 #include <torch/types.h>
 
+#include "detforge/ops/conversion_log.h"
 #include "detforge/ops/group_norm.h"
 #include "detforge/ops/layout.h"
 #include "detforge/ops/map_type.h"
@@ -64,6 +65,7 @@ Tensor batch_norm(const Tensor& input,
     }
   }
   if (is_half_type(input.scalar_type())) {
+    ConversionLog::add("batch_norm");
     return to_map_type(
         batch_norm(widen(input), weight, bias, running_mean, running_var, o, widen(residual)),
         input.scalar_type());

@@ -7,6 +7,7 @@
 
 #include "detforge/core/error.h"
 #include "detforge/ops/conv2d_function.h"
+#include "detforge/ops/conversion_log.h"
 #include "detforge/ops/kernel_backend.h"
 #include "detforge/ops/map_type.h"
 #include "detforge/ops/pixel_dot.h"
@@ -99,7 +100,10 @@ bool use_own_kernels(const Tensor& input, const cpu::ConvShape& shape) {
 
 /// LibTorch's kernels get maps of 16 bits in f32; what they give has the input's type again.
 template <typename Compute>
-Tensor widened(const Tensor& input, const Compute& compute) {
+Tensor widened(const char* op, const Tensor& input, const Compute& compute) {
+  if (is_half_type(input.scalar_type())) {
+    ConversionLog::add(op);
+  }
   return to_map_type(compute(widen(input)), input.scalar_type());
 }
 
@@ -144,12 +148,12 @@ ConvAndInput checked_conv2d(const Tensor& input,
                  "the shortcut must have the stride and channels of the block");
   ConvAndInput result{.output = {}, .input = returns_input ? input : Tensor()};
   if (input.size(0) == 0 || weight.size(0) == 0) {
-    result.output = widened(input, [&](const Tensor& map) {
+    result.output = widened("conv2d", input, [&](const Tensor& map) {
       return finish(empty_result(output_sizes, map, widen(weight), widen(bias)), options,
                     widen(residual));
     });
   } else if (!use_own_kernels(input, shape)) {
-    result.output = widened(input, [&](const Tensor& map) {
+    result.output = widened("conv2d", input, [&](const Tensor& map) {
       return finish(at::conv2d(map.contiguous(), widen(weight), widen(bias), options.stride,
                                options.padding, options.dilation, options.groups),
                     options, widen(residual));
@@ -165,7 +169,7 @@ ConvAndInput checked_conv2d(const Tensor& input,
 
 Tensor activate_(Tensor output, Activation activation, double leaky_slope) {
   if (is_half_type(output.scalar_type())) {
-    return widened(output,
+    return widened("activation", output,
                    [&](const Tensor& map) { return activate_(map, activation, leaky_slope); });
   }
   switch (activation) {
@@ -184,7 +188,7 @@ Tensor add_and_activate_(Tensor output,
                          Activation activation,
                          double leaky_slope) {
   if (is_half_type(output.scalar_type())) {
-    return widened(output, [&](const Tensor& map) {
+    return widened("activation", output, [&](const Tensor& map) {
       return add_and_activate_(map, widen(residual), activation, leaky_slope);
     });
   }
@@ -221,7 +225,7 @@ Tensor conv_transpose2d(const Tensor& input,
                  "correct the layer's options");
   Tensor output;
   if (input.size(0) == 0) {
-    output = widened(input, [&](const Tensor& map) {
+    output = widened("conv_transpose2d", input, [&](const Tensor& map) {
       return finish(empty_result({0, shape.in_channels, shape.input[0], shape.input[1]}, map,
                                  widen(weight), widen(bias)),
                     options);
@@ -229,11 +233,11 @@ Tensor conv_transpose2d(const Tensor& input,
   } else if (use_own_kernels(input, shape)) {
     output = own_conv_transpose2d(input, weight, bias, options);
   } else if (makes_tiles(weight, options)) {
-    output = widened(input, [&](const Tensor& map) {
+    output = widened("conv_transpose2d", input, [&](const Tensor& map) {
       return finish(transpose_to_tiles(map.contiguous(), widen(weight), widen(bias)), options);
     });
   } else {
-    output = widened(input, [&](const Tensor& map) {
+    output = widened("conv_transpose2d", input, [&](const Tensor& map) {
       return finish(
           at::conv_transpose2d(map.contiguous(), widen(weight), widen(bias), options.stride,
                                options.padding, {0, 0}, options.groups, options.dilation),
@@ -280,7 +284,7 @@ Tensor linear(const Tensor& input,
     meter(LayerKind::kLinear, output, weight.size(1), input, weight);
     return output;
   }
-  const Tensor output = widened(input, [&](const Tensor& rows) {
+  const Tensor output = widened("linear", input, [&](const Tensor& rows) {
     return finish(at::linear(rows, widen(weight), widen(bias)), options);
   });
   meter(LayerKind::kLinear, output, weight.size(1), input, weight);

@@ -7,6 +7,7 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/ops/conversion_log.h"
 #include "detforge/ops/cpu/group_norm_kernel.h"
 #include "detforge/ops/map_type.h"
 
@@ -137,6 +138,7 @@ Tensor group_norm(const Tensor& input,
     return apply(input, weight, bias, options, residual, nullptr);
   }
   if (is_half_type(input.scalar_type())) {
+    ConversionLog::add("group_norm");
     return to_map_type(group_norm(widen(input), weight, bias, options, widen(residual)),
                        input.scalar_type());
   }

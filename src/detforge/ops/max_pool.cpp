@@ -7,6 +7,7 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/ops/conversion_log.h"
 #include "detforge/ops/cpu/max_pool_kernel.h"
 #include "detforge/ops/map_type.h"
 
@@ -103,6 +104,7 @@ Tensor max_pool(const Tensor& input, const MaxPoolOptions& options) {
                : pool_without_gradient(input, options);
   }
   if (is_half_type(input.scalar_type())) {
+    ConversionLog::add("max_pool");
     return to_map_type(max_pool(widen(input), options), input.scalar_type());
   }
   Tensor output = at::max_pool2d(input, options.kernel, options.stride, options.padding);

@@ -8,6 +8,7 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/ops/conversion_log.h"
 #include "detforge/ops/cpu/roi_align_kernel.h"
 #include "detforge/ops/layout.h"
 #include "detforge/ops/map_type.h"
@@ -216,6 +217,7 @@ Tensor roi_align_pyramid(const std::vector<RoiAlignLevel>& pyramid,
   const at::ScalarType type = maps[0].scalar_type();
   if (is_half_type(type) &&
       (call.layout != at::MemoryFormat::ChannelsLast || !has_own_conversions(maps[0]))) {
+    ConversionLog::add("roi_align");
     std::transform(maps.begin(), maps.end(), maps.begin(), widen);
     return to_map_type(RoiAlignFunction::apply(at::TensorList(maps), all_rois, levels, call), type);
   }

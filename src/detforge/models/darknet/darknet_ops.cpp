@@ -8,6 +8,7 @@
 #include "detforge/core/error.h"
 #include "detforge/core/rng.h"
 #include "detforge/ops/conv2d.h"
+#include "detforge/ops/conversion_log.h"
 #include "detforge/ops/map_type.h"
 #include "detforge/ops/max_pool.h"
 
@@ -69,6 +70,9 @@ Tensor darknet_activate_(Tensor output, DarknetActivation activation) {
       return activate_(std::move(output), Activation::kRelu);
     case DarknetActivation::kMish:
       // Its backward reads the input: not in place.
+      if (is_half_type(output.scalar_type())) {
+        ConversionLog::add("mish");
+      }
       return to_map_type(at::mish(widen(output)), output.scalar_type());
   }
   throw Error("unknown activation", "use one of enum DarknetActivation");
