@@ -16,6 +16,7 @@
 #include "detforge/train/checkpoint.h"
 #include "detforge/train/model_state.h"
 #include "detforge/train/step.h"
+#include "support/test_data.h"
 #include "support/torch/tensors.h"
 #include "train/toy.h"
 
