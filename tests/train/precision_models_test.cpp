@@ -9,28 +9,21 @@
 #include "detforge/core/error.h"
 #include "detforge/distributed/single/single_process.h"
 #include "detforge/models/kept_buffers.h"
+#include "detforge/train/model_state.h"
 #include "detforge/train/nonfinite.h"
 #include "detforge/train/precision.h"
 #include "detforge/train/step.h"
 #include "support/torch/rcnn_case.h"
 #include "support/torch/yolo_case.h"
+#include "train/precision_levels.h"
 
 namespace detforge {
 namespace {
 
+using test::level;
+using test::with_scale;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-PrecisionOptions level(OptLevel level, at::ScalarType half = at::kHalf) {
-  PrecisionOptions options = precision_options(level);
-  options.half_type = half;
-  return options;
-}
-
-PrecisionOptions with_scale(PrecisionOptions options, LossScaleOptions scale) {
-  options.loss_scale = scale;
-  return options;
-}
 
 /// A model of a parity case, with its images and targets.
 struct RealCase {
@@ -150,6 +143,39 @@ TEST(MixedPrecision, APersistentNanEndsTheRunAndNamesItsLayer) {
           << c.name;
       EXPECT_TRUE(std::filesystem::exists(folder / "nonfinite_iter_0.pth"));
       break;
+    }
+  }
+}
+
+// F50 with batch norm, whose running statistics move in forward already.
+TEST(MixedPrecision, AnOverflowLeavesWholeModelsAsTheyWere) {
+  for (RealCase& c : real_cases()) {
+    c.model->train();
+    Sgd sgd(*c.model, {});
+    SingleProcess alone;
+    Precision precision(level(OptLevel::kO2));
+    precision.apply(*c.model, sgd);
+    bool overflows = false;
+    sgd.parameters().front().second.register_hook([&](const Tensor& gradient) {
+      return overflows ? torch::full_like(gradient, std::numeric_limits<float>::infinity())
+                       : gradient;
+    });
+    train_step(*c.model, sgd, alone, c.batch, {.lr = 1e-4, .precision = &precision});
+    const double scale = precision.scaler().scale();
+    NamedTensors state = model_state(*c.model);
+    for (const NamedTensors& more : {sgd.state(), sgd.masters()}) {
+      state.insert(state.end(), more.begin(), more.end());
+    }
+    std::vector<Tensor> before;
+    for (const auto& [name, tensor] : state) {
+      before.push_back(tensor.clone());
+    }
+    overflows = true;
+    EXPECT_FALSE(
+        train_step(*c.model, sgd, alone, c.batch, {.lr = 1e-4, .precision = &precision}).updated());
+    EXPECT_EQ(precision.scaler().scale(), scale / 2);
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      EXPECT_TRUE(torch::equal(state[i].second, before[i])) << c.name << ' ' << state[i].first;
     }
   }
 }

@@ -18,23 +18,15 @@
 #include "detforge/train/step.h"
 #include "support/test_data.h"
 #include "support/torch/tensors.h"
+#include "train/precision_levels.h"
 #include "train/toy.h"
 
 namespace detforge {
 namespace {
 
+using test::level;
+using test::with_scale;
 using ::testing::HasSubstr;
-
-PrecisionOptions level(OptLevel level, at::ScalarType half = at::kHalf) {
-  PrecisionOptions options = precision_options(level);
-  options.half_type = half;
-  return options;
-}
-
-PrecisionOptions with_scale(PrecisionOptions options, LossScaleOptions scale) {
-  options.loss_scale = scale;
-  return options;
-}
 
 TEST(LossScaler, GrowsAfterTwoThousandGoodStepsAndHalvesAtEachOverflow) {
   LossScaler scaler(dynamic_loss_scale());
@@ -59,7 +51,10 @@ TEST(LossScaler, StopsAtItsCeilingAndRefusesScalesOutOfRange) {
   LossScaler scaler({.dynamic = true, .value = 16777216, .growth_interval = 1});
   scaler.update(true);
   EXPECT_EQ(scaler.scale(), 16777216);
-  EXPECT_THROW(scaler.restore(0.5, 0), Error);
+  scaler.restore(0.5, 0);  // of a static scale, in a run that is dynamic now
+  EXPECT_EQ(scaler.scale(), 1);
+  EXPECT_THROW(scaler.restore(-2, 0), Error);
+  EXPECT_THROW(scaler.restore(NAN, 0), Error);
   EXPECT_THROW(LossScaler({.value = 0}), Error);
   LossScaler fixed({.value = 64});
   fixed.update(false);

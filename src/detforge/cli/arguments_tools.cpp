@@ -119,6 +119,10 @@ Declaration declare_inspect(CLI::App& parent) {
   return {app, [=](const std::vector<std::string>& words) -> Command {
             InspectArguments result = *arguments;
             require_given(result.config, "CONFIG", "inspect");
+            if (result.memory && result.precision) {
+              throw Error("--memory and --precision do not go together", "ask for one at a time",
+                          Error::Kind::kUsage);
+            }
             result.overrides = joined(words, *cfg_options);
             return result;
           }};

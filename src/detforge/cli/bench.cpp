@@ -163,10 +163,9 @@ class TrainingBench {
     const Batch batch = collate(samples_, collating_);
     const double data_s = timer.elapsed_s();
     const WorkMeter meter;
-    const StepResult step = train_step(*detector_, optimizer_, communicator_, batch,
-                                       {.lr = kRate, .precision = &precision_});
+    const StepResult step = first_finite_step(batch, kRate);
     DETFORGE_CHECK(step.updated(), "the benchmark's step was not finite: " + step.nonfinite,
-                   "report this");
+                   "choose another LOSS_SCALE_VALUE, or HALF_TYPE bf16");
     flop_ = 2 * (meter.forward_macs() + meter.backward_macs());
     regions_ = regions(meter);
     first_loss_ = first_loss_ == 0 ? step.total : first_loss_;
@@ -176,6 +175,17 @@ class TrainingBench {
       phases->backward.push_back(step.backward_s);
       phases->optimizer.push_back(step.optimizer_s);
       phases->total.push_back(timer.elapsed_s());
+    }
+  }
+
+  /// Under a dynamic loss scale the first steps of all may overflow: it then finds its place.
+  StepResult first_finite_step(const Batch& batch, double rate) {
+    for (;;) {
+      StepResult step = train_step(*detector_, optimizer_, communicator_, batch,
+                                   {.lr = rate, .precision = &precision_});
+      if (step.updated() || precision_.scaler().is_at_floor()) {
+        return step;
+      }
     }
   }
 

@@ -80,12 +80,14 @@ Trial train_two_steps(Detector& detector, const Config& config, const InspectArg
       made_up_samples(arguments.size, arguments.batch, arguments.objects, class_count(config));
   detector.train();
   Sgd optimizer(detector, sgd_options(config.solver));
+  Precision precision(precision_options(config));
+  precision.apply(detector, optimizer);
   SingleProcess communicator;
   Trial trial;
   for (int step = 0; step < 2; ++step) {
     const WorkMeter meter;
     train_step(detector, optimizer, communicator, collate(samples, collate_options(config)),
-               {.lr = 0});
+               {.lr = 0, .precision = &precision});
     trial = {meter.forward_macs(), meter.backward_macs(), meter.kept_bytes(),
              static_cast<double>(peak_rss_bytes())};
   }

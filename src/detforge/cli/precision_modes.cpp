@@ -1,8 +1,13 @@
 #include "detforge/cli/precision_modes.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
 #include <filesystem>
+#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,22 +21,23 @@
 namespace detforge {
 namespace {
 
-/// A file that is gone with the object.
+/// An empty file of its own name, gone with the object.
 class TemporaryFile {
  public:
   TemporaryFile()
-      : path_(std::filesystem::temp_directory_path() /
-              fmt::format("detforge-bench-{}.json", ::getpid())) {}
-  ~TemporaryFile() {
-    std::error_code ignored;
-    std::filesystem::remove(path_, ignored);
+      : path_((std::filesystem::temp_directory_path() / "detforge-bench-XXXXXX").string()) {
+    const int file = ::mkstemp(path_.data());
+    DETFORGE_CHECK(file >= 0, "no temporary file can be made like " + path_,
+                   "set TMPDIR to a folder that can be written");
+    ::close(file);
   }
+  ~TemporaryFile() { ::unlink(path_.c_str()); }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
-  const std::filesystem::path& path() const { return path_; }
+  const std::string& path() const { return path_; }
 
  private:
-  std::filesystem::path path_;
+  std::string path_;
 };
 
 std::vector<std::string> bench_words(const BenchArguments& a, const std::string& mode) {
@@ -53,22 +59,25 @@ std::vector<std::string> bench_words(const BenchArguments& a, const std::string&
   return words;
 }
 
-/// Runs this program anew; what it prints goes to `out`. Its exit status.
-int run_self(std::vector<std::string> words, const std::filesystem::path& out) {
+/// Runs this program anew, without its output. Its exit status, 128 + signal if it was killed.
+int run_self(std::vector<std::string> words) {
   std::vector<char*> argv;
   for (std::string& word : words) {
     argv.push_back(word.data());
   }
   argv.push_back(nullptr);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    if (std::freopen(out.c_str(), "w", stdout) != nullptr) {
-      ::execv("/proc/self/exe", argv.data());
-    }
-    ::_exit(127);
-  }
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  pid_t child = 0;
+  const int error =
+      ::posix_spawn(&child, "/proc/self/exe", &actions, nullptr, argv.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  DETFORGE_CHECK(error == 0, fmt::format("cannot start a process: {}", std::strerror(error)),
+                 "free memory, or raise the limit of processes");
   int status = 0;
-  ::waitpid(child, &status, 0);
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -96,16 +105,27 @@ struct Prediction {
 };
 
 /// A step's peak at the full size from those at two smaller ones: it is linear in the number of
-/// pixels.
+/// pixels. Of images too small for that, the peak itself.
 Prediction predict(const BenchArguments& bench, const std::string& mode) {
   BenchArguments small = bench, medium = bench;
   small.size = smaller_size(bench.size, 0.25);
   medium.size = smaller_size(bench.size, 0.5);
+  if (pixels_of(small.size) >= pixels_of(medium.size) ||
+      pixels_of(medium.size) >= pixels_of(bench.size)) {
+    const nlohmann::json whole = bench_in_child(bench, mode);
+    return {.parts = whole.at("memory"), .peak_mib = whole.at("peak_rss_mib")};
+  }
   const nlohmann::json low = bench_in_child(small, mode), high = bench_in_child(medium, mode);
   const double low_peak = low.at("peak_rss_mib"), high_peak = high.at("peak_rss_mib");
   const double slope = (high_peak - low_peak) / (pixels_of(medium.size) - pixels_of(small.size));
   return {.parts = high.at("memory"),
           .peak_mib = high_peak + slope * (pixels_of(bench.size) - pixels_of(medium.size))};
+}
+
+void check_modes(const std::vector<std::string>& modes) {
+  for (const std::string& mode : modes) {
+    mode_overrides(mode);  // throws
+  }
 }
 
 }  // namespace
@@ -138,17 +158,15 @@ std::vector<std::string> mode_overrides(const std::string& mode) {
 nlohmann::json bench_in_child(const BenchArguments& arguments, const std::string& mode) {
   const TemporaryFile json;
   std::vector<std::string> words = bench_words(arguments, mode);
-  words.insert(words.begin() + 4, {"--json", json.path().string()});
-  const int status = run_self(words, "/dev/null");
+  words.insert(words.begin() + 4, {"--json", json.path()});
+  const int status = run_self(words);
   DETFORGE_CHECK(status == 0, fmt::format("the benchmark of mode {} ended with {}", mode, status),
                  "what it said is above; a mode that overflows may need another LOSS_SCALE_VALUE");
   return nlohmann::json::parse(files::read(json.path()));
 }
 
 int bench_modes(const BenchArguments& arguments) {
-  for (const std::string& mode : arguments.modes) {
-    mode_overrides(mode);  // refuse before measuring anything
-  }
+  check_modes(arguments.modes);  // before measuring anything
   std::vector<Measured> all;
   for (const std::string& mode : arguments.modes) {
     log::info("measuring {}", mode);
@@ -183,6 +201,7 @@ int bench_modes(const BenchArguments& arguments) {
 }
 
 void print_predicted_memory(const InspectArguments& arguments) {
+  check_modes(arguments.modes);
   const BenchArguments bench{.task = "train",
                              .config = arguments.config,
                              .overrides = arguments.overrides,

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -52,7 +53,12 @@ int run_replay(const ReplayArguments& arguments) {
   detector->train();
   Sgd optimizer(*detector, sgd_options(config.solver));
   PrecisionOptions options = precision_options(config);
-  options.loss_scale.value = options.level == OptLevel::kO0 ? 1 : bundle.loss_scale;
+  const bool is_chosen =
+      std::any_of(arguments.overrides.begin(), arguments.overrides.end(),
+                  [](const std::string& word) { return word.starts_with("LOSS_SCALE_VALUE"); });
+  if (!is_chosen) {
+    options.loss_scale.value = bundle.loss_scale;
+  }
   Precision precision(options);
   precision.apply(*detector, optimizer);
   fmt::print("step {} of {} image(s), {}\n", bundle.iteration, bundle.batch.images.count(),

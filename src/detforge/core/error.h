@@ -13,8 +13,9 @@ namespace detforge {
 /// ...`. Outer layers add context with add_where(); the outermost is printed first.
 class Error : public std::runtime_error {
  public:
-  /// Errors of kUsage (command line, config) end the program with 2, all others with 1. kNonFinite:
-  /// a network computed NaN or infinity; a training step that meets one is skipped, or ends the run.
+  /// Errors of kUsage (command line, config) end the program with 2, all others with 1.
+  /// kNonFinite: a network computed NaN or infinity; a training step that meets one is skipped, or
+  /// ends the run.
   enum class Kind { kRun, kUsage, kNonFinite };
 
   Error(std::string what, std::string fix, Kind kind = Kind::kRun);

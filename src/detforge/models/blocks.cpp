@@ -7,7 +7,7 @@
 #include "detforge/ops/activation_checkpoint.h"
 #include "detforge/ops/batch_norm.h"
 #include "detforge/ops/group_norm.h"
-#include "detforge/ops/map_type.h"
+#include "detforge/ops/in_f32.h"
 
 namespace detforge {
 namespace {
@@ -82,10 +82,11 @@ Tensor NormImpl::forward(const Tensor& input, const Tensor& residual, Activation
         updates ? running_var_ : running_var_.clone(),
         {.eps = options_.eps, .momentum = options_.momentum, .activation = activation}, residual);
   }
-  const Tensor output =
-      at::batch_norm(widen(input), weight_, bias_, running_mean_, running_var_, false,
-                     options_.momentum, options_.eps, /*cudnn_enabled=*/true);
-  return add_and_activate_(to_map_type(output, input.scalar_type()), residual, activation);
+  const Tensor output = in_f32("batch_norm", input, [&](const Tensor& map) {
+    return at::batch_norm(map, widen(weight_), widen(bias_), running_mean_, running_var_, false,
+                          options_.momentum, options_.eps, /*cudnn_enabled=*/true);
+  });
+  return add_and_activate_(output, residual, activation);
 }
 
 ConvLayerOptions darknet_layer(ConvLayerOptions options) {

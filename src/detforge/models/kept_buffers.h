@@ -18,4 +18,16 @@ class KeptBuffers {
   std::vector<Tensor> buffers_, copies_;
 };
 
+/// The same, put back at the end of a scope.
+class ScopedBuffers {
+ public:
+  explicit ScopedBuffers(const torch::nn::Module& module) : kept_(module) {}
+  ~ScopedBuffers() { kept_.restore(); }
+  ScopedBuffers(const ScopedBuffers&) = delete;
+  ScopedBuffers& operator=(const ScopedBuffers&) = delete;
+
+ private:
+  KeptBuffers kept_;
+};
+
 }  // namespace detforge

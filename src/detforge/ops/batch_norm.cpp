@@ -5,8 +5,8 @@
 #include <ATen/record_function.h>
 #include <torch/types.h>
 
-#include "detforge/ops/conversion_log.h"
 #include "detforge/ops/group_norm.h"
+#include "detforge/ops/in_f32.h"
 #include "detforge/ops/layout.h"
 #include "detforge/ops/map_type.h"
 
@@ -65,13 +65,12 @@ Tensor batch_norm(const Tensor& input,
     }
   }
   if (is_half_type(input.scalar_type())) {
-    ConversionLog::add("batch_norm");
-    return to_map_type(
-        batch_norm(widen(input), weight, bias, running_mean, running_var, o, widen(residual)),
-        input.scalar_type());
+    return in_f32("batch_norm", input, [&](const Tensor& map) {
+      return batch_norm(map, weight, bias, running_mean, running_var, o, widen(residual));
+    });
   }
   const Tensor output =
-      at::batch_norm(input, weight, bias, running_mean, running_var,
+      at::batch_norm(input, widen(weight), widen(bias), running_mean, running_var,
                      /*training=*/true, o.momentum, o.eps, /*cudnn_enabled=*/true);
   return add_and_activate_(output, residual, o.activation, o.leaky_slope);
 }

@@ -7,7 +7,7 @@
 
 #include "detforge/core/error.h"
 #include "detforge/ops/conv2d_function.h"
-#include "detforge/ops/conversion_log.h"
+#include "detforge/ops/in_f32.h"
 #include "detforge/ops/kernel_backend.h"
 #include "detforge/ops/map_type.h"
 #include "detforge/ops/pixel_dot.h"
@@ -98,15 +98,6 @@ bool use_own_kernels(const Tensor& input, const cpu::ConvShape& shape) {
   return kernel_backend() == KernelBackend::kOwn && has_own_kernels(input, cpu::plan_conv(shape));
 }
 
-/// LibTorch's kernels get maps of 16 bits in f32; what they give has the input's type again.
-template <typename Compute>
-Tensor widened(const char* op, const Tensor& input, const Compute& compute) {
-  if (is_half_type(input.scalar_type())) {
-    ConversionLog::add(op);
-  }
-  return to_map_type(compute(widen(input)), input.scalar_type());
-}
-
 /// Residual and activation in place on what LibTorch computed.
 Tensor finish(Tensor output, const Conv2dOptions& options, const Tensor& residual = {}) {
   return add_and_activate_(std::move(output), residual, options.activation, options.leaky_slope);
@@ -148,12 +139,12 @@ ConvAndInput checked_conv2d(const Tensor& input,
                  "the shortcut must have the stride and channels of the block");
   ConvAndInput result{.output = {}, .input = returns_input ? input : Tensor()};
   if (input.size(0) == 0 || weight.size(0) == 0) {
-    result.output = widened("conv2d", input, [&](const Tensor& map) {
+    result.output = in_f32("conv2d", input, [&](const Tensor& map) {
       return finish(empty_result(output_sizes, map, widen(weight), widen(bias)), options,
                     widen(residual));
     });
   } else if (!use_own_kernels(input, shape)) {
-    result.output = widened("conv2d", input, [&](const Tensor& map) {
+    result.output = in_f32("conv2d", input, [&](const Tensor& map) {
       return finish(at::conv2d(map.contiguous(), widen(weight), widen(bias), options.stride,
                                options.padding, options.dilation, options.groups),
                     options, widen(residual));
@@ -168,9 +159,9 @@ ConvAndInput checked_conv2d(const Tensor& input,
 }  // namespace
 
 Tensor activate_(Tensor output, Activation activation, double leaky_slope) {
-  if (is_half_type(output.scalar_type())) {
-    return widened("activation", output,
-                   [&](const Tensor& map) { return activate_(map, activation, leaky_slope); });
+  if (activation != Activation::kNone && is_half_type(output.scalar_type())) {
+    return in_f32("activation", output,
+                  [&](const Tensor& map) { return activate_(map, activation, leaky_slope); });
   }
   switch (activation) {
     case Activation::kNone:
@@ -187,15 +178,12 @@ Tensor add_and_activate_(Tensor output,
                          const Tensor& residual,
                          Activation activation,
                          double leaky_slope) {
-  if (is_half_type(output.scalar_type())) {
-    return widened("activation", output, [&](const Tensor& map) {
-      return add_and_activate_(map, widen(residual), activation, leaky_slope);
-    });
+  if (!residual.defined()) {
+    return activate_(std::move(output), activation, leaky_slope);
   }
-  if (residual.defined()) {
-    output.add_(residual);
-  }
-  return activate_(std::move(output), activation, leaky_slope);
+  return in_f32("residual", output, [&](Tensor map) {
+    return activate_(map.add_(widen(residual)), activation, leaky_slope);
+  });
 }
 
 Tensor conv2d(const Tensor& input,
@@ -225,7 +213,7 @@ Tensor conv_transpose2d(const Tensor& input,
                  "correct the layer's options");
   Tensor output;
   if (input.size(0) == 0) {
-    output = widened("conv_transpose2d", input, [&](const Tensor& map) {
+    output = in_f32("conv_transpose2d", input, [&](const Tensor& map) {
       return finish(empty_result({0, shape.in_channels, shape.input[0], shape.input[1]}, map,
                                  widen(weight), widen(bias)),
                     options);
@@ -233,11 +221,11 @@ Tensor conv_transpose2d(const Tensor& input,
   } else if (use_own_kernels(input, shape)) {
     output = own_conv_transpose2d(input, weight, bias, options);
   } else if (makes_tiles(weight, options)) {
-    output = widened("conv_transpose2d", input, [&](const Tensor& map) {
+    output = in_f32("conv_transpose2d", input, [&](const Tensor& map) {
       return finish(transpose_to_tiles(map.contiguous(), widen(weight), widen(bias)), options);
     });
   } else {
-    output = widened("conv_transpose2d", input, [&](const Tensor& map) {
+    output = in_f32("conv_transpose2d", input, [&](const Tensor& map) {
       return finish(
           at::conv_transpose2d(map.contiguous(), widen(weight), widen(bias), options.stride,
                                options.padding, {0, 0}, options.groups, options.dilation),
@@ -284,7 +272,7 @@ Tensor linear(const Tensor& input,
     meter(LayerKind::kLinear, output, weight.size(1), input, weight);
     return output;
   }
-  const Tensor output = widened("linear", input, [&](const Tensor& rows) {
+  const Tensor output = in_f32("linear", input, [&](const Tensor& rows) {
     return finish(at::linear(rows, widen(weight), widen(bias)), options);
   });
   meter(LayerKind::kLinear, output, weight.size(1), input, weight);

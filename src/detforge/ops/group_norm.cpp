@@ -7,8 +7,8 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
-#include "detforge/ops/conversion_log.h"
 #include "detforge/ops/cpu/group_norm_kernel.h"
+#include "detforge/ops/in_f32.h"
 #include "detforge/ops/map_type.h"
 
 namespace detforge {
@@ -109,8 +109,9 @@ void check(const Tensor& input,
                  "group norm needs one weight and one bias for each of " +
                      std::to_string(input.size(1)) + " channels",
                  "check that the layer was made for this map");
-  DETFORGE_CHECK(!residual.defined() || residual.sizes() == input.sizes(),
-                 "the residual and the normalised map differ in shape",
+  DETFORGE_CHECK(!residual.defined() || (residual.sizes() == input.sizes() &&
+                                         residual.scalar_type() == input.scalar_type()),
+                 "the residual and the normalised map differ in shape or type",
                  "the shortcut must have the stride and channels of the block");
 }
 
@@ -138,9 +139,9 @@ Tensor group_norm(const Tensor& input,
     return apply(input, weight, bias, options, residual, nullptr);
   }
   if (is_half_type(input.scalar_type())) {
-    ConversionLog::add("group_norm");
-    return to_map_type(group_norm(widen(input), weight, bias, options, widen(residual)),
-                       input.scalar_type());
+    return in_f32("group_norm", input, [&](const Tensor& map) {
+      return group_norm(map, weight, bias, options, widen(residual));
+    });
   }
   const Tensor output =
       at::group_norm(input, options.groups, widen(weight), widen(bias), options.eps);

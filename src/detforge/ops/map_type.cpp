@@ -58,6 +58,11 @@ class ConvertFunction : public torch::autograd::Function<ConvertFunction> {
   }
 };
 
+/// Some values in the order of memory, without autograd.
+Tensor values_at(const Tensor& tensor, std::int64_t first, std::int64_t count) {
+  return tensor.detach().as_strided({count}, {1}, tensor.storage_offset() + first);
+}
+
 cpu::Storage storage_of(at::ScalarType type) {
   switch (type) {
     case at::kFloat:
@@ -117,11 +122,13 @@ Tensor widen(const Tensor& tensor) {
 }
 
 float* read_values(const Tensor& tensor, std::int64_t first, std::int64_t count, float* block) {
+  if (tensor.scalar_type() == at::kFloat) {
+    return tensor.data_ptr<float>() + first;
+  }
   if (cpu::conv_kernels() != nullptr) {
     cpu::conv_kernels()->load_values(const_map(tensor) + first, count, block);
   } else {
-    const Tensor part = tensor.as_strided({count}, {1}, tensor.storage_offset() + first);
-    std::copy_n(part.to(at::kFloat).data_ptr<float>(), count, block);
+    std::copy_n(values_at(tensor, first, count).to(at::kFloat).data_ptr<float>(), count, block);
   }
   return block;
 }
@@ -136,8 +143,8 @@ void write_values(const float* values,
   if (cpu::conv_kernels() != nullptr) {
     cpu::conv_kernels()->store_values(values, count, map_of(tensor) + first);
   } else {
-    const Tensor part = tensor.as_strided({count}, {1}, tensor.storage_offset() + first);
-    part.copy_(at::from_blob(const_cast<float*>(values), {count}, at::kFloat));
+    values_at(tensor, first, count)
+        .copy_(at::from_blob(const_cast<float*>(values), {count}, at::kFloat));
   }
 }
 

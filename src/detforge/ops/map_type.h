@@ -28,9 +28,10 @@ Tensor to_map_type(const Tensor& tensor, at::ScalarType type);
 /// In f32 what has 16 bits; any other tensor, undefined ones too, as it is.
 Tensor widen(const Tensor& tensor);
 
-/// `count` values from `first` on, in the order of memory: in `block` as f32.
+/// `count` values from `first` on, in the order of memory: in place if they are f32, else copied
+/// into `block`.
 float* read_values(const Tensor& tensor, std::int64_t first, std::int64_t count, float* block);
-/// Puts them back, rounded; nothing if the tensor is f32 itself, where they are in place.
+/// Puts them back, rounded, if they were not in place.
 void write_values(const float* values,
                   const Tensor& tensor,
                   std::int64_t first,

@@ -7,8 +7,8 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
-#include "detforge/ops/conversion_log.h"
 #include "detforge/ops/cpu/max_pool_kernel.h"
+#include "detforge/ops/in_f32.h"
 #include "detforge/ops/map_type.h"
 
 namespace detforge {
@@ -104,8 +104,7 @@ Tensor max_pool(const Tensor& input, const MaxPoolOptions& options) {
                : pool_without_gradient(input, options);
   }
   if (is_half_type(input.scalar_type())) {
-    ConversionLog::add("max_pool");
-    return to_map_type(max_pool(widen(input), options), input.scalar_type());
+    return in_f32("max_pool", input, [&](const Tensor& map) { return max_pool(map, options); });
   }
   Tensor output = at::max_pool2d(input, options.kernel, options.stride, options.padding);
   return options.relu ? output.relu_() : output;  // pooling's backward does not read its output

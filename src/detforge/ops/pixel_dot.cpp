@@ -5,6 +5,7 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
+#include "detforge/ops/conversion_log.h"
 #include "detforge/ops/cpu/pixel_dot_kernel.h"
 #include "detforge/ops/map_type.h"
 
@@ -57,6 +58,9 @@ Tensor pixel_dot(const Tensor& map, const Tensor& vectors) {
                  "pass one vector of as many channels per image");
   if (is_own_map(map)) {
     return PixelDotFunction::apply(map, vectors.contiguous());
+  }
+  if (is_half_type(map.scalar_type())) {
+    ConversionLog::add("pixel_dot");
   }
   return vectors.unsqueeze(1)
       .bmm(widen(map).flatten(2))

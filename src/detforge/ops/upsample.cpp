@@ -11,8 +11,8 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
-#include "detforge/ops/conversion_log.h"
 #include "detforge/ops/cpu/map_values.h"
+#include "detforge/ops/in_f32.h"
 #include "detforge/ops/map_type.h"
 
 namespace detforge {
@@ -176,8 +176,7 @@ Tensor upsample_twice(const Tensor& coarse) {
     return UpsampleFunction::apply(coarse);
   }
   if (is_half_type(coarse.scalar_type())) {
-    ConversionLog::add("upsample");
-    return to_map_type(upsample_twice(widen(coarse)), coarse.scalar_type());
+    return in_f32("upsample", coarse, upsample_twice);
   }
   return at::upsample_nearest2d(coarse, {coarse.size(2) * 2, coarse.size(3) * 2}, 2.0, 2.0);
 }

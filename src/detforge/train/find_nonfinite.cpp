@@ -49,7 +49,7 @@ std::string weights_text(const torch::nn::Module& layer) {
 
 std::string first_nonfinite_output(Detector& detector, const Batch& batch) {
   const torch::NoGradGuard no_grad;
-  const KeptBuffers kept(detector);
+  const ScopedBuffers kept(detector);
   std::string found;
   double before = largest(batch.images.images);
   {
@@ -71,7 +71,6 @@ std::string first_nonfinite_output(Detector& detector, const Batch& batch) {
       // What is computed from such values may be refused; what is looked for was seen before that.
     }
   }
-  kept.restore();
   return found;
 }
 

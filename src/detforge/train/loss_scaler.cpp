@@ -17,7 +17,7 @@ void LossScaler::check(double scale) const {
   DETFORGE_CHECK(
       scale > 0 && scale >= lowest && scale <= options_.ceiling,
       fmt::format("a loss scale of {}", scale),
-      fmt::format("choose LOSS_SCALE_VALUE dynamic or a number from 1 to {}", options_.ceiling));
+      fmt::format("choose LOSS_SCALE_VALUE dynamic or a number up to {}", options_.ceiling));
 }
 
 void LossScaler::update(bool finite) {
@@ -35,8 +35,8 @@ void LossScaler::update(bool finite) {
 
 void LossScaler::restore(double scale, std::int64_t good_steps) {
   if (options_.dynamic) {
-    check(scale);
-    scale_ = scale;
+    check(scale > 0 ? std::max(scale, options_.floor) : scale);
+    scale_ = std::max(scale, options_.floor);
     good_steps_ = good_steps;
   }
 }

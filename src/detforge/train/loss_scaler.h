@@ -36,8 +36,9 @@ class LossScaler {
 
   /// Good steps since the scale last changed.
   std::int64_t good_steps() const { return good_steps_; }
-  /// Goes on where a saved scaler stood. Throws Error if the scale is out of range. A static scaler
-  /// keeps its own scale, which the config says.
+  /// Goes on where a saved scaler stood, or at the floor if that was a static one below it. Throws
+  /// Error if the scale is no number above 0. A static scaler keeps its own scale, which the config
+  /// says.
   void restore(double scale, std::int64_t good_steps);
 
  private:

@@ -35,19 +35,23 @@ std::string duration_text(double seconds) {
 
 /// Keeps the lines of steps before `start_iter`: a killed run may have logged steps that it now
 /// does again. A torn line goes as well.
-void drop_later_lines(const std::filesystem::path& path, std::int64_t start_iter) {
+/// Returns the steps skipped until then.
+std::int64_t drop_later_lines(const std::filesystem::path& path, std::int64_t start_iter) {
   if (!std::filesystem::exists(path)) {
-    return;
+    return 0;
   }
+  std::int64_t skipped = 0;
   std::string kept, line;
   std::istringstream lines(files::read(path));
   while (std::getline(lines, line)) {
     const auto json = nlohmann::json::parse(line, nullptr, false);
     if (json.is_object() && json.value("iteration", std::int64_t{0}) < start_iter) {
       kept += line + "\n";
+      skipped = std::max(skipped, static_cast<std::int64_t>(json.value("skipped_steps", 0.0)));
     }
   }
   files::write_atomic(path, kept);
+  return skipped;
 }
 
 }  // namespace
@@ -90,7 +94,7 @@ double TrainingLog::Window::median(const std::string& name) const {
 }
 
 TrainingLog::TrainingLog(TrainingLogOptions options) : options_(std::move(options)) {
-  drop_later_lines(options_.folder / "metrics.jsonl", options_.start_iter);
+  skipped_ = drop_later_lines(options_.folder / "metrics.jsonl", options_.start_iter);
   if (options_.tensorboard) {
     tensorboard_ = std::make_unique<TensorBoardWriter>(options_.folder, options_.start_iter);
   }

@@ -32,7 +32,7 @@ NonFiniteGuard::NonFiniteGuard(Detector& detector,
 
 void NonFiniteGuard::after_step(const StepReport& report) {
   if (report.result.updated()) {
-    consecutive_ = 0;
+    consecutive_ = failures_ = 0;
     has_bundle_of_this_row_ = false;
     last_finite_iteration_ = report.iteration;
     last_finite_losses_ = report.result.losses;
@@ -40,6 +40,7 @@ void NonFiniteGuard::after_step(const StepReport& report) {
   }
   ++skipped_;
   ++consecutive_;
+  failures_ = is_overflow(report) ? 0 : failures_ + 1;
   const bool ends = is_one_too_many(report);
   if (is_overflow(report) && !ends) {
     log::info("iteration {}: overflow of {}: step skipped, loss scale {:.6g} -> {:.6g}",
@@ -67,8 +68,8 @@ bool NonFiniteGuard::is_one_too_many(const StepReport& report) const {
     const bool was_at_floor = report.result.loss_scale <= scaler.scale();  // it was not halved
     return was_at_floor || consecutive_ > options_.max_consecutive_overflows;
   }
-  return consecutive_ > (is_overflow(report) ? options_.max_consecutive_overflows
-                                             : options_.max_consecutive_skips);
+  return failures_ > options_.max_consecutive_skips ||
+         (is_overflow(report) && consecutive_ > options_.max_consecutive_overflows);
 }
 
 void NonFiniteGuard::stop(const StepReport& report) const {

@@ -26,8 +26,8 @@ struct NonFiniteOptions {
 /// loss scale and the config. Each is reported with its loss terms, rate, images and the last
 /// finite losses; one too many in a row is an Error, which names the first layer whose output is
 /// not finite. In mixed precision, gradients that overflow behind finite losses are expected: a
-/// line in the log and no bundle. They halve a dynamic loss scale; the first one at its floor is
-/// that Error.
+/// line in the log and no bundle. Each skipped step halves a dynamic loss scale; the first one at
+/// its floor is that Error.
 class NonFiniteGuard : public Hook {
  public:
   NonFiniteGuard(Detector& detector, const Precision& precision, NonFiniteOptions options);
@@ -45,7 +45,9 @@ class NonFiniteGuard : public Hook {
   Detector& detector_;
   const Precision& precision_;
   NonFiniteOptions options_;
-  std::int64_t skipped_ = 0, consecutive_ = 0;
+  std::int64_t skipped_ = 0;
+  std::int64_t consecutive_ = 0;  ///< skipped steps in a row
+  std::int64_t failures_ = 0;     ///< those in a row that are no overflows
   bool has_bundle_of_this_row_ = false;
   std::int64_t last_finite_iteration_ = -1;
   std::vector<std::pair<std::string, double>> last_finite_losses_;

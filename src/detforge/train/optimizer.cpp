@@ -186,6 +186,9 @@ void Sgd::keep_in(at::ScalarType type,
       slot.parameter.set_data(to_map_type(slot.weight, type));
       slot.has_master = with_masters;
       slot.weight = with_masters ? slot.weight : Tensor();
+    } else if (!with_masters) {  // leaves the buffer, most of which is of no use any more
+      slot.weight = slot.weight.clone();
+      slot.parameter.set_data(slot.weight);
     }
   }
 }

@@ -44,7 +44,7 @@ class Precision {
   bool is_mixed() const { return options_.level != OptLevel::kO0; }
   LossScaler& scaler() { return scaler_; }
   const LossScaler& scaler() const { return scaler_; }
-  /// One line for people: "O2: maps and weights f16, masters and norms f32, dynamic loss scale from
+  /// One line for people: "O2: maps and weights f16, f32 masters, norms f32, dynamic loss scale
   /// 65536".
   std::string description() const;
 

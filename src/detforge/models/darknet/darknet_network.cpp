@@ -8,7 +8,7 @@
 #include "detforge/models/darknet/darknet_shapes.h"
 #include "detforge/models/yolo/yolo_head.h"
 #include "detforge/ops/add_maps.h"
-#include "detforge/ops/map_type.h"
+#include "detforge/ops/in_f32.h"
 #include "detforge/ops/upsample.h"
 
 namespace detforge {
@@ -56,10 +56,9 @@ Tensor upsample(const Tensor& input, std::int64_t stride) {
     return upsample_twice(input);
   }
   const auto scale = static_cast<double>(stride);
-  return to_map_type(
-      at::upsample_nearest2d(widen(input), {input.size(2) * stride, input.size(3) * stride}, scale,
-                             scale),
-      input.scalar_type());
+  return in_f32("upsample", input, [&](const Tensor& map) {
+    return at::upsample_nearest2d(map, {map.size(2) * stride, map.size(3) * stride}, scale, scale);
+  });
 }
 
 }  // namespace

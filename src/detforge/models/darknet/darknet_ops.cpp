@@ -8,8 +8,7 @@
 #include "detforge/core/error.h"
 #include "detforge/core/rng.h"
 #include "detforge/ops/conv2d.h"
-#include "detforge/ops/conversion_log.h"
-#include "detforge/ops/map_type.h"
+#include "detforge/ops/in_f32.h"
 #include "detforge/ops/max_pool.h"
 
 namespace detforge {
@@ -57,7 +56,8 @@ Tensor darknet_dropout(const Tensor& input,
       }
     }
   });
-  return to_map_type(input * factors.to(input.device()), input.scalar_type());
+  return in_f32("dropout", input,
+                [&](const Tensor& map) { return map * factors.to(map.device()); });
 }
 
 Tensor darknet_activate_(Tensor output, DarknetActivation activation) {
@@ -70,10 +70,7 @@ Tensor darknet_activate_(Tensor output, DarknetActivation activation) {
       return activate_(std::move(output), Activation::kRelu);
     case DarknetActivation::kMish:
       // Its backward reads the input: not in place.
-      if (is_half_type(output.scalar_type())) {
-        ConversionLog::add("mish");
-      }
-      return to_map_type(at::mish(widen(output)), output.scalar_type());
+      return in_f32("mish", output, [](const Tensor& map) { return at::mish(map); });
   }
   throw Error("unknown activation", "use one of enum DarknetActivation");
 }

@@ -34,10 +34,9 @@ LossMap FasterRcnn::losses(const ImageBatch& images,
 LossCounts FasterRcnn::loss_counts(const ImageBatch& images, const std::vector<Targets>& targets) {
   check(images, targets);
   const torch::NoGradGuard no_grad;
-  const KeptBuffers kept(*this);  // batch norm counts every forward pass in training mode
+  const ScopedBuffers kept(*this);  // batch norm counts every forward pass in training mode
   const std::vector<Tensor> features = backbone_->forward(input_map(images));
   const RpnImpl::Output rpn = proposal_generator_->forward(images, features);
-  kept.restore();
   return roi_heads_->loss_counts(rpn.proposals, images, targets);
 }
 

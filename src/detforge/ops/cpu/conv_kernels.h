@@ -151,7 +151,7 @@ struct ConvKernels {
                                    float* gradient);
 };
 
-/// The fastest build for this processor; null if it has no AVX2 and FMA (then LibTorch's
+/// The fastest build for this processor; null if it has no AVX2, FMA and F16C (then LibTorch's
 /// convolutions are used).
 const ConvKernels* conv_kernels();
 /// The builds that this processor can run, for tests.

@@ -102,10 +102,6 @@ DETFORGE_TARGET_AVX2 void backward_avx2(const PixelDotShape& s,
   backward(s, map, vector, grad_dots, grad_map, grad_vector);
 }
 
-}  // namespace
-
-namespace {
-
 /// Floats that one thread needs for an image of a map that is not stored as floats.
 std::size_t image_room(const PixelDotShape& s, const ConstMap& map) {
   return map.storage() == Storage::kFloat ? 0 : static_cast<std::size_t>(s.pixels * s.channels);
