@@ -108,8 +108,8 @@ struct Prediction {
 /// pixels. Of images too small for that, the peak itself.
 Prediction predict(const BenchArguments& bench, const std::string& mode) {
   BenchArguments small = bench, medium = bench;
-  small.size = smaller_size(bench.size, 0.25);
-  medium.size = smaller_size(bench.size, 0.5);
+  small.size = smaller_size(bench.size, 0.5);
+  medium.size = smaller_size(bench.size, 0.75);
   if (pixels_of(small.size) >= pixels_of(medium.size) ||
       pixels_of(medium.size) >= pixels_of(bench.size)) {
     const nlohmann::json whole = bench_in_child(bench, mode);
