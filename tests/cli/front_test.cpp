@@ -44,8 +44,8 @@ TEST(HelpCli, OfTheProgramIsTheGoldenText) {
 
 TEST(HelpCli, OfEverySubcommandIsTheGoldenTextWithExamples) {
   DETFORGE_REQUIRE_PROGRAM();
-  for (const std::string command :
-       {"train", "eval", "predict", "config", "make-shapes", "inspect", "bench", "doctor"}) {
+  for (const std::string command : {"train", "eval", "predict", "config", "make-shapes", "inspect",
+                                    "bench", "replay", "doctor"}) {
     const ProgramResult result = detforge({command, "--help"});
     EXPECT_EQ(result.exit_code, 0) << command;
     EXPECT_THAT(result.out, HasSubstr("Examples:\n  detforge " + command));
@@ -117,7 +117,11 @@ TEST(FrontCli, WrongUsageOfAnySubcommandIsStatusTwoAndSaysWhatToDo) {
       {{"bench", "train"}, "CONFIG is missing"},
       {{"bench", "train", "a.yaml", "--quick"}, "of the task ops"},
       {{"bench", "ops", "--explain", "--json", "a.json"}, "no figures for --json"},
-      {{"doctor", "more"}, "unexpected \"more\""},
+      {{"bench", "eval", "a.yaml", "--modes", "o2"}, "of the task train"},
+      {{"inspect", "a.yaml", "--memory", "--precision"}, "do not go together"},
+      {{"train", "a.yaml", "--fp32", "--hf32"}, "do not go together"},
+      {{"replay"}, "BUNDLE is missing"},
+      {{"doctor", "run", "more"}, "unexpected \"more\""},
   };
   for (const auto& [arguments, expected] : cases) {
     const ProgramResult result = detforge(arguments);

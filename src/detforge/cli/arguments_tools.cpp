@@ -194,12 +194,12 @@ Declaration declare_replay(CLI::App& parent) {
   auto arguments = std::make_shared<ReplayArguments>();
   auto cfg_options = std::make_shared<std::vector<std::string>>();
   app->add_option("bundle", arguments->bundle, "What the run wrote: nonfinite_iter_N.pth")
-      ->type_name("FILE")
-      ->required();
+      ->type_name("FILE");
   add_threads(*app, arguments->threads);
   add_cfg_options(*app, *cfg_options);
   return {app, [=](const std::vector<std::string>& words) -> Command {
             ReplayArguments result = *arguments;
+            require_given(result.bundle, "BUNDLE", "replay");
             result.overrides = joined(words, *cfg_options);
             return result;
           }};
