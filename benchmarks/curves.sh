@@ -22,21 +22,13 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-if [ "$steps" -lt 100 ]; then
-  echo "with fewer than 100 steps, of which every 20th is logged, there is no curve" >&2
-  exit 2
-fi
 . benchmarks/measure.sh
+check_curve_steps "$steps"
 
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 train() { # NAME KERNELS SEED
-  if ! DETFORGE_KERNELS=$2 "$detforge" train "$config" --data "$data" --output "$out/$1" SOLVER.MAX_ITER "$steps" SEED "$3" \
-    TEST.EVAL_PERIOD 0 >"$out/$1.log" 2>&1; then
-    tail -20 "$out/$1.log" >&2
-    return 1
-  fi
-  echo "$1 done" >&2
+  DETFORGE_KERNELS=$2 train_curve "$1" "$config" "$data" "$out/$1" "$steps" "$3"
 }
 train "own kernels" own 1
 train "LibTorch's" aten 1

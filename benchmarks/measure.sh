@@ -1,4 +1,4 @@
-# Sourced by compare.sh, growth.sh and curves.sh, which have gone to the repository's root.
+# Sourced by the scripts beside it, which have gone to the repository's root.
 detforge=${DETFORGE_BIN:-build/release/bin/detforge}
 python=/usr/bin/python3
 if [ ! -x "$detforge" ]; then
@@ -48,6 +48,28 @@ bench_peer() {
   fi
   "$python" -W ignore "${peer[@]}" --task "$2" --size "$3" --batch "$4" --iters "$5" --threads "$6" \
     --objects "$(objects_of "$1")" >>"$7"
+}
+
+# Losses are logged every 20 steps: check_curve_steps STEPS
+check_curve_steps() {
+  if [ "$1" -lt 100 ]; then
+    echo "with fewer than 100 steps, of which every 20th is logged, there is no curve" >&2
+    return 2
+  fi
+}
+
+# Trains one curve of a table; says why only if it fails: train_curve NAME RECIPE DATA OUTPUT STEPS SEED OVERRIDES...
+train_curve() {
+  local name=$1 recipe=$2 data=$3 output=$4 steps=$5 seed=$6 log
+  shift 6
+  log=$(mktemp)
+  if ! "$detforge" train "$recipe" --data "$data" --output "$output" SOLVER.MAX_ITER "$steps" SEED "$seed" TEST.EVAL_PERIOD 0 "$@" \
+    >"$log" 2>&1; then
+    tail -20 "$log" >&2
+    return 1
+  fi
+  rm -f "$log"
+  echo "$name done" >&2
 }
 
 # Says when, where and by what command a table was measured.

@@ -31,13 +31,6 @@ sizes_of() {
     *) echo "256x256 512x512" ;;
   esac
 }
-overrides_of_mode() {
-  case $1 in
-    fp32) echo AMP 0 ;;
-    o1 | o2) echo AMP 1 OPT_LEVEL "${1^^}" ;;
-    *) echo "the modes here are fp32, o1 and o2, not $1" >&2; return 2 ;;
-  esac
-}
 {
   provenance "$command"
   echo
@@ -48,8 +41,7 @@ for recipe in "${recipes[@]}"; do
   for size in $(sizes_of "$recipe"); do
     for mode in ${modes//,/ }; do
       predicted=$("$detforge" inspect "$recipe" --size "$size" --memory --modes "$mode" 2>"$out/log" | awk 'END { print $NF }')
-      # shellcheck disable=SC2046  # words are meant
-      "$detforge" bench train "$recipe" --size "$size" --iters 1 --json "$out/json" $(overrides_of_mode "$mode") >/dev/null 2>>"$out/log" ||
+      "$detforge" bench train "$recipe" --size "$size" --iters 1 --modes "$mode" --json "$out/json" >/dev/null 2>>"$out/log" ||
         { cat "$out/log" >&2; exit 1; }
       measured=$(sed 's/.*"peak_rss_mib":\([0-9]*\).*/\1/' "$out/json")
       awk -v p="$predicted" -v m="$measured" -v r="${recipe#configs/}" -v s="$size" -v o="$mode" \

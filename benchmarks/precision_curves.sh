@@ -20,23 +20,15 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-if [ "$steps" -lt 100 ]; then
-  echo "with fewer than 100 steps, of which every 20th is logged, there is no curve" >&2
-  exit 2
-fi
 . benchmarks/measure.sh
+check_curve_steps "$steps"
 
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 train() { # RECIPE DATA NAME OVERRIDES...
   local recipe=$1 folder=$2 name=$3
   shift 3
-  if ! "$detforge" train "configs/$recipe.yaml" --data "$data/$folder" --output "$out/$recipe/$name" SOLVER.MAX_ITER "$steps" SEED 1 \
-    TEST.EVAL_PERIOD 0 "$@" >"$out/log" 2>&1; then
-    tail -20 "$out/log" >&2
-    return 1
-  fi
-  echo "$recipe $name done" >&2
+  train_curve "$recipe $name" "configs/$recipe.yaml" "$data/$folder" "$out/$recipe/$name" "$steps" 1 "$@"
 }
 provenance "$command" >"$out/table"
 for pair in "bccd bccd Faster R-CNN, BCCD" "nuclei nuclei Mask R-CNN, nuclei" "yolov3_bccd bccd YOLOv3, BCCD"; do
