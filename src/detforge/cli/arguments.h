@@ -149,6 +149,9 @@ using Command = std::variant<TrainArguments,
                              ReplayArguments,
                              DoctorArguments>;
 
+/// The overrides that make everything f32, with products of FLOAT32_PRECISION `products`.
+std::vector<std::string> f32_overrides(const std::string& products);
+
 /// What to run, or, when there is nothing more to do (--help, --version), nothing.
 /// Prints help to stdout. Throws Error (usage) for everything that does not parse.
 std::optional<Command> parse_command_line(int argc, const char* const* argv);

@@ -22,14 +22,17 @@ void append_precision(TrainArguments& arguments) {
                 "--hf32 lets products of f32 be rounded, --fp32 does not", Error::Kind::kUsage);
   }
   if (arguments.fp32 || arguments.hf32) {
-    for (const char* word : {"AMP", "0", "SOLVER.AMP.ENABLED", "False", "FLOAT32_PRECISION",
-                             arguments.fp32 ? "highest" : "high"}) {
-      arguments.overrides.emplace_back(word);
+    for (const std::string& word : f32_overrides(arguments.fp32 ? "highest" : "high")) {
+      arguments.overrides.push_back(word);
     }
   }
 }
 
 }  // namespace
+
+std::vector<std::string> f32_overrides(const std::string& products) {
+  return {"AMP", "0", "SOLVER.AMP.ENABLED", "False", "FLOAT32_PRECISION", products};
+}
 
 Declaration declare_train(CLI::App& parent) {
   CLI::App* app = add_command(

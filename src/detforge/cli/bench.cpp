@@ -9,6 +9,7 @@
 #include "detforge/cli/build.h"
 #include "detforge/cli/commands.h"
 #include "detforge/cli/made_up_batch.h"
+#include "detforge/cli/median.h"
 #include "detforge/cli/op_table.h"
 #include "detforge/cli/precision_modes.h"
 #include "detforge/cli/recipe.h"
@@ -23,16 +24,11 @@
 #include "detforge/ops/kernel_backend.h"
 #include "detforge/ops/op_profile.h"
 #include "detforge/ops/work_meter.h"
+#include "detforge/train/model_state.h"
 #include "detforge/train/step.h"
 
 namespace detforge {
 namespace {
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 /// Median seconds of each phase over the measured iterations.
 struct Phases {
@@ -202,11 +198,7 @@ class TrainingBench {
       gradients += parameter.grad().defined() ? static_cast<double>(parameter.grad().nbytes()) : 0;
     }
     const auto bytes_of = [](const NamedTensors& tensors) {
-      double sum = 0;
-      for (const auto& [name, tensor] : tensors) {
-        sum += static_cast<double>(tensor.nbytes());
-      }
-      return sum;
+      return static_cast<double>(total_bytes(tensors));
     };
     return {{"weights_mib", mib(weights)},
             {"masters_mib", mib(bytes_of(optimizer_.masters()))},

@@ -2,12 +2,14 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "detforge/cli/build.h"
 #include "detforge/cli/diagnosis.h"
+#include "detforge/cli/median.h"
 #include "detforge/cli/recipe.h"
 #include "detforge/core/files.h"
 
@@ -39,14 +41,12 @@ double number(const nlohmann::json& line, const char* name) {
   return found != line.end() && found->is_number() ? found->get<double>() : 0.0;
 }
 
-double median(const std::vector<nlohmann::json>& lines, const char* name) {
+double median_of(const std::vector<nlohmann::json>& lines, const char* name) {
   std::vector<double> values;
   for (const nlohmann::json& line : lines) {
     values.push_back(number(line, name));
   }
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  return median(std::move(values));
 }
 
 void examine_precision(const Config& config, const nlohmann::json& last, Diagnosis& out) {
@@ -77,11 +77,11 @@ void examine_precision(const Config& config, const nlohmann::json& last, Diagnos
 }
 
 void examine_speed(const Config& config, const std::vector<nlohmann::json>& lines, Diagnosis& out) {
-  const double time = median(lines, "time"), data = median(lines, "data_time");
+  const double time = median_of(lines, "time"), data = median_of(lines, "data_time");
   const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
   const std::int64_t workers = config.dataloader.num_workers;
   out.fact("speed",
-           fmt::format("{:.2f} images/s, {:.4f} s a step", median(lines, "images_per_s"), time));
+           fmt::format("{:.2f} images/s, {:.4f} s a step", median_of(lines, "images_per_s"), time));
   out.fact("waiting for data", fmt::format("{:.1f} % of a step", 100 * data / time));
   out.fact("threads", fmt::format("{} loader threads, {} cores here", workers, cores));
   if (data > 0.05 * time) {

@@ -144,8 +144,8 @@ std::vector<std::string> mode_overrides(const std::string& mode) {
   if (rest == "o1" || rest == "o2" || rest == "o3") {
     words.insert(words.end(), {"AMP", "1", "OPT_LEVEL", "O" + rest.substr(1)});
   } else if ((rest == "fp32" || rest == "hf32") && !is_bf16) {
-    words.insert(words.end(), {"AMP", "0", "SOLVER.AMP.ENABLED", "False", "FLOAT32_PRECISION",
-                               rest == "fp32" ? "highest" : "high"});
+    const std::vector<std::string> f32 = f32_overrides(rest == "fp32" ? "highest" : "high");
+    words.insert(words.end(), f32.begin(), f32.end());
   } else {
     throw Error("there is no mode \"" + mode + "\"",
                 "use fp32, hf32, o1, o2 or o3, the last three also with -bf16, all also with "

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <string>
 
 #include <fmt/format.h>
@@ -22,7 +21,7 @@ std::string first_nonfinite_gradient(const Sgd& optimizer) {
   std::string found;
   for (const auto& [name, parameter] : optimizer.parameters()) {
     const Tensor& gradient = parameter.grad();
-    if (gradient.defined() && !std::isfinite(gradient.sum(at::kDouble).item<double>())) {
+    if (gradient.defined() && !is_finite(gradient)) {
       found = name;
     }
   }

@@ -49,9 +49,7 @@ Config load_train_config(const TrainArguments& arguments) {
 /// Nothing without MODEL_EMA.ENABLED.
 std::unique_ptr<Ema> build_ema(const Config& config, const Detector& detector, Sgd& optimizer) {
   const PrecisionOptions precision = precision_options(config);
-  const bool has_half_weights =
-      precision.level == OptLevel::kO2 || precision.level == OptLevel::kO3;
-  if (config.model_ema.enabled && has_half_weights && !precision.master_weights) {
+  if (config.model_ema.enabled && has_half_weights(precision.level) && !precision.master_weights) {
     throw Error("MODEL_EMA needs f32 weights to average, and OPT_LEVEL " + config.opt_level +
                     " has no masters here",
                 "set MASTER_WEIGHTS true, OPT_LEVEL O1 or O2, or MODEL_EMA.ENABLED false",

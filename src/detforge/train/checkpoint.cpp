@@ -50,24 +50,6 @@ void set_aside(const std::vector<fs::path>& damaged) {
   }
 }
 
-std::int64_t total_bytes(const NamedTensors& tensors) {
-  std::int64_t bytes = 0;
-  for (const auto& [name, tensor] : tensors) {
-    bytes += tensor.numel() * static_cast<std::int64_t>(tensor.element_size());
-  }
-  return bytes;
-}
-
-/// Those of the saved weights that have a master, each name with its own.
-void load_masters(const NamedTensors& masters, const Item& model) {
-  NamedTensors saved = to_named_tensors(model);
-  std::erase_if(saved, [&](const auto& entry) {
-    return std::none_of(masters.begin(), masters.end(),
-                        [&](const auto& master) { return master.first == entry.first; });
-  });
-  copy_by_name(saved, masters);
-}
-
 }  // namespace
 
 Checkpointer::Checkpointer(CheckpointerOptions options,
@@ -94,14 +76,22 @@ Checkpointer::Checkpointer(CheckpointerOptions options,
   warn_if_disk_is_small();
 }
 
-/// The model's state in f32: of a weight kept in 16 bits, its master.
-NamedTensors Checkpointer::weights() const {
+/// The model's own tensors, but for weights that have a master: the master.
+NamedTensors Checkpointer::trained_tensors() const {
   const NamedTensors masters = optimizer_.masters();
   const std::map<std::string, Tensor> by_name(masters.begin(), masters.end());
   NamedTensors state = model_state(detector_);
   for (auto& [name, tensor] : state) {
     const auto master = by_name.find(name);
-    tensor = master != by_name.end() ? master->second : widen(tensor);
+    tensor = master != by_name.end() ? master->second : tensor;
+  }
+  return state;
+}
+
+NamedTensors Checkpointer::weights() const {
+  NamedTensors state = trained_tensors();
+  for (auto& [name, tensor] : state) {
+    tensor = widen(tensor);
   }
   return state;
 }
@@ -266,10 +256,8 @@ std::optional<TrainProgress> Checkpointer::resume() {
 
 TrainProgress Checkpointer::restore(const Item& checkpoint) {
   try {
-    load_model_state(detector_, checkpoint["model"]);
-    if (const NamedTensors masters = optimizer_.masters(); !masters.empty()) {
-      load_masters(masters, checkpoint["model"]);
-    }
+    copy_by_name(to_named_tensors(checkpoint["model"]), trained_tensors());
+    optimizer_.publish_masters();
     restore_scaler(checkpoint);
     optimizer_.load_state(to_named_tensors(checkpoint["optimizer"]["momentum"]));
     restore_average(checkpoint);

@@ -75,7 +75,8 @@ class Checkpointer {
   void check_savable(const TrainProgress& progress) const;
   std::vector<NamedTensors> saved_tensors() const;
   TrainProgress restore(const Item& checkpoint);
-  NamedTensors weights() const;
+  NamedTensors trained_tensors() const;
+  NamedTensors weights() const;  ///< the same in f32
   void restore_average(const Item& checkpoint);
   void restore_scaler(const Item& checkpoint);
   void remove_old_periodic() const;

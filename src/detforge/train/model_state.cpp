@@ -67,15 +67,27 @@ void load_model_state(torch::nn::Module& model, const Item& dict) {
   copy_by_name(to_named_tensors(dict), model_state(model));
 }
 
+bool is_finite(const Tensor& tensor) {
+  // A sum is not finite if an element is not (and, in double, never overflows from finite f32
+  // elements).
+  return std::isfinite(tensor.sum(at::kDouble).item<double>());
+}
+
 std::string first_nonfinite(const NamedTensors& tensors) {
   for (const auto& [name, tensor] : tensors) {
-    // A sum is not finite if an element is not (and, in double, never overflows from finite f32
-    // elements).
-    if (tensor.is_floating_point() && !std::isfinite(tensor.sum(at::kDouble).item<double>())) {
+    if (tensor.is_floating_point() && !is_finite(tensor)) {
       return name;
     }
   }
   return {};
+}
+
+std::int64_t total_bytes(const NamedTensors& tensors) {
+  std::int64_t bytes = 0;
+  for (const auto& [name, tensor] : tensors) {
+    bytes += tensor.numel() * static_cast<std::int64_t>(tensor.element_size());
+  }
+  return bytes;
 }
 
 }  // namespace detforge

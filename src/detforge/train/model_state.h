@@ -25,7 +25,13 @@ void load_model_state(torch::nn::Module& model, const Item& dict);
 /// unexpected or of another shape; nothing is copied then.
 void copy_by_name(const NamedTensors& from, const NamedTensors& to);
 
+/// True if every element is finite; one pass, without a tensor of flags.
+bool is_finite(const Tensor& tensor);
+
 /// The name of the first tensor with an element that is not finite, or empty.
 std::string first_nonfinite(const NamedTensors& tensors);
+
+/// Of all elements.
+std::int64_t total_bytes(const NamedTensors& tensors);
 
 }  // namespace detforge

@@ -8,10 +8,6 @@
 namespace detforge {
 namespace {
 
-bool has_half_weights(OptLevel level) {
-  return level == OptLevel::kO2 || level == OptLevel::kO3;
-}
-
 const char* name_of(OptLevel level) {
   constexpr const char* kNames[] = {"O0", "O1", "O2", "O3"};
   return kNames[static_cast<int>(level)];
@@ -26,6 +22,10 @@ OptLevel opt_level_of(const std::string& name) {
     }
   }
   throw Error("there is no OPT_LEVEL " + name, "use O0, O1, O2 or O3", Error::Kind::kUsage);
+}
+
+bool has_half_weights(OptLevel level) {
+  return level == OptLevel::kO2 || level == OptLevel::kO3;
 }
 
 PrecisionOptions precision_options(OptLevel level) {

@@ -28,6 +28,9 @@ struct PrecisionOptions {
   LossScaleOptions loss_scale = {};
 };
 
+/// True for O2 and O3.
+bool has_half_weights(OptLevel level);
+
 /// The options of a level as Apex has them, with f16 and, for O1 and O2, a dynamic loss scale.
 PrecisionOptions precision_options(OptLevel level);
 

@@ -10,6 +10,7 @@
 #include "detforge/core/error.h"
 #include "detforge/core/timer.h"
 #include "detforge/models/kept_buffers.h"
+#include "detforge/train/model_state.h"
 #include "detforge/train/split_batch.h"
 
 namespace detforge {
@@ -93,7 +94,7 @@ void average_gradients(Sgd& optimizer, Communicator& communicator) {
 std::string nonfinite_gradients(const Sgd& optimizer) {
   std::string names;
   for (const auto& [name, parameter] : optimizer.parameters()) {
-    if (!std::isfinite(parameter.grad().sum(at::kDouble).item<double>())) {
+    if (!is_finite(parameter.grad())) {
       names = names.empty() ? "the gradient of " + name : names + ", ...";
       if (names.ends_with("...")) {
         break;
