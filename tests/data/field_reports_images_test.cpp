@@ -292,7 +292,7 @@ TEST(FieldReportF24, EveryEpochHasAnotherOrderInEveryWorldSize) {
     std::set<std::vector<std::int64_t>> orders;
     for (std::int64_t rank = 0; rank < world; ++rank) {
       BatchSampler sampler(
-          {.size = 64, .batch_size = 1, .seed = 0, .rank = rank, .world_size = world});
+          {.size = 64, .batch_size = world, .seed = 0, .rank = rank, .world_size = world});
       std::map<std::int64_t, std::vector<std::int64_t>> by_epoch;
       for (std::int64_t i = 0; i < 3 * 64 / world; ++i) {
         const Draw draw = sampler.next()[0];

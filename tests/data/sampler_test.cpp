@@ -82,14 +82,14 @@ TEST(InferenceShard, CoversAllExactlyOnce) {
 }
 
 TEST(BatchSampler, RanksShareOneStreamWithoutRepeatsOrGaps) {
-  constexpr std::int64_t kSize = 24;
-  for (const std::int64_t world : {1, 2, 8}) {
+  constexpr std::int64_t kSize = 24, kBatch = 8;
+  for (const std::int64_t world : {1, 2, 3, 8}) {
     std::map<std::int64_t, std::set<std::int64_t>> seen;  // epoch -> images
     std::vector<std::int64_t> stream(2 * kSize);
     for (std::int64_t rank = 0; rank < world; ++rank) {
       BatchSampler sampler(
-          {.size = kSize, .batch_size = 3, .seed = 5, .rank = rank, .world_size = world});
-      for (const Draw& draw : take(sampler, static_cast<int>(2 * kSize / world / 3))) {
+          {.size = kSize, .batch_size = kBatch, .seed = 5, .rank = rank, .world_size = world});
+      for (const Draw& draw : take(sampler, static_cast<int>(2 * kSize / kBatch))) {
         EXPECT_TRUE(seen[draw.epoch].insert(draw.index).second);
         stream[static_cast<std::size_t>(draw.epoch * kSize + draw.position)] = draw.index;
       }
@@ -100,6 +100,38 @@ TEST(BatchSampler, RanksShareOneStreamWithoutRepeatsOrGaps) {
     const std::vector<std::int64_t> first(stream.begin(), stream.begin() + kSize);
     EXPECT_EQ(first, training_order(kSize, 5, 0));  // the same stream for every world size
   }
+}
+
+TEST(BatchSampler, AnyNumberOfRanksHasTheSameSteps) {
+  const std::vector<bool> wide{true, false, true, true, false, false, true, false, true};
+  BatchSampler whole({.size = 9, .batch_size = 5, .seed = 3, .is_wide = wide});
+  for (int step = 0; step < 12; ++step) {
+    const std::string place = whole.to_json(whole.state());
+    const std::vector<Draw> batch = whole.next();
+    for (const std::int64_t world : {1, 2, 3, 5}) {
+      std::vector<Draw> together(batch.size());
+      for (std::int64_t rank = 0; rank < world; ++rank) {
+        BatchSampler part({.size = 9,
+                           .batch_size = 5,
+                           .seed = 3,
+                           .rank = rank,
+                           .world_size = world,
+                           .is_wide = wide});
+        part.restore(part.from_json(place));  // of another world size
+        const std::vector<Draw> own = part.next();
+        EXPECT_FALSE(own.empty());
+        for (std::size_t i = 0; i < own.size(); ++i) {
+          together.at(static_cast<std::size_t>(rank) + i * static_cast<std::size_t>(world)) =
+              own[i];
+        }
+        EXPECT_EQ(part.to_json(part.state()), whole.to_json(whole.state()));
+      }
+      EXPECT_EQ(together, batch) << "step " << step << ", " << world << " ranks";
+    }
+  }
+  EXPECT_NE(error_of([] { BatchSampler({.size = 9, .batch_size = 2, .world_size = 3}); })
+                .find("cannot be shared by 3 ranks"),
+            std::string::npos);
 }
 
 TEST(BatchSampler, GroupsByAspectRatioWithoutLosingImages) {

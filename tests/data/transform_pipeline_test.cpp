@@ -307,7 +307,7 @@ TEST_F(AugmentedLoader, AllImagesOfABatchHaveItsSizeOnAllRanks) {
   for (const bool grouping : {false, true}) {
     for (const std::int64_t rank : {0, 1}) {
       TrainLoader loader(*dataset_, transforms,
-                         {.batch_size = 2,
+                         {.batch_size = 4,
                           .threads = 2,
                           .seed = 11,
                           .rank = rank,

@@ -15,8 +15,7 @@
 namespace detforge {
 
 struct LoaderOptions {
-  std::int64_t batch_size =
-      16;                  ///< images per batch of this rank: SOLVER.IMS_PER_BATCH / world size
+  std::int64_t batch_size = 16;  ///< images per step over all ranks: SOLVER.IMS_PER_BATCH
   int threads = 4;         ///< DATALOADER.NUM_WORKERS; 0 loads inside next()
   int prefetch = 4;        ///< batches ready or in the making: bounds the memory
   std::uint64_t seed = 0;  ///< the same on all ranks
@@ -27,9 +26,10 @@ struct LoaderOptions {
   CollateOptions collate = {};
 };
 
-/// The training batches of one rank. They are a function of the data set, the transforms, the
-/// options but for threads and prefetch, and the place in the stream: equal bit for bit for any
-/// number of threads and after restore(). Random choices are keyed by (seed, epoch, position in the
+/// The training batches of one rank, its part of each step's (BatchSampler). They are a function of
+/// the data set, the transforms, the options but for threads and prefetch, and the place in the
+/// stream: equal bit for bit for any number of threads and after restore(). The place is the same on
+/// all ranks and may be restored by another number of them. Random choices are keyed by (seed, epoch, position in the
 /// epoch), those of a whole batch (multi-scale) by (seed, number of the batch). restore() throws
 /// Error for the state of other settings or of a data set with other image ids or file names; the
 /// folder of the images may be another one. Borrows data set and transforms, which must outlive it.
@@ -70,7 +70,8 @@ class TrainLoader final : public BatchSource {
 /// picture stop nothing: an evaluation reads its ground truth from the data set's store.
 class EvalLoader {
  public:
-  /// Uses batch_size, threads, prefetch, rank, world_size and collate of the options. Transforms
+  /// Uses batch_size (here of this rank), threads, prefetch, rank, world_size and collate of the
+  /// options. Transforms
   /// are given random numbers of a fixed seed; they should need none.
   EvalLoader(const CocoDataset& dataset,
              const TransformPipeline& transforms,

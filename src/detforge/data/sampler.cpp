@@ -26,8 +26,6 @@ Json options_to_json(const BatchSampler::Options& options) {
   return {{"images", options.size},
           {"batch_size", options.batch_size},
           {"seed", options.seed},
-          {"rank", options.rank},
-          {"world_size", options.world_size},
           {"grouped", !options.is_wide.empty()},
           {"repeated", !options.repeat_factors.empty()},
           {kFingerprint, fmt::format("{:016x}", options.data_fingerprint)}};
@@ -123,6 +121,10 @@ BatchSampler::BatchSampler(Options options) : options_(std::move(options)) {
   DETFORGE_CHECK(options_.rank >= 0 && options_.rank < options_.world_size,
                  fmt::format("rank {} of {}", options_.rank, options_.world_size),
                  "ranks go from 0 to world size - 1");
+  DETFORGE_CHECK(options_.batch_size >= options_.world_size,
+                 fmt::format("a step of {} images cannot be shared by {} ranks",
+                             options_.batch_size, options_.world_size),
+                 "raise SOLVER.IMS_PER_BATCH, which counts the images of all ranks, or start fewer");
   const auto fits = [&](std::size_t n) {
     return n == 0 || n == static_cast<std::size_t>(options_.size);
   };
@@ -149,8 +151,7 @@ std::size_t BatchSampler::bucket_of(std::int64_t index) const {
 }
 
 Draw BatchSampler::draw() {
-  const std::int64_t place = options_.rank + state_.drawn * options_.world_size;
-  ++state_.drawn;
+  const std::int64_t place = state_.drawn++;
   while (place - state_.epoch_begin >= static_cast<std::int64_t>(order_.size())) {
     state_.epoch_begin += static_cast<std::int64_t>(order_.size());
     ++state_.epoch;
@@ -172,9 +173,17 @@ std::vector<Draw> BatchSampler::next() {
       for (Draw& member : batch) {
         member.batch = batches() - 1;
       }
-      return batch;
+      return own_part(batch);
     }
   }
+}
+
+std::vector<Draw> BatchSampler::own_part(const std::vector<Draw>& batch) const {
+  std::vector<Draw> part;
+  for (std::int64_t i = options_.rank; i < std::ssize(batch); i += options_.world_size) {
+    part.push_back(batch[static_cast<std::size_t>(i)]);
+  }
+  return part;
 }
 
 /// Batches handed out: all draws but those that wait in buckets were.
@@ -236,7 +245,7 @@ BatchSampler::State BatchSampler::from_json(const std::string& text) const {
 /// Whether next() can have left this state; if not, it could read out of bounds or never end.
 bool BatchSampler::is_possible(const State& state) const {
   constexpr std::int64_t kFar = std::numeric_limits<std::int64_t>::max() / 4;  // no overflow below
-  if (state.drawn < 0 || state.drawn > kFar / options_.world_size || state.epoch < 0 ||
+  if (state.drawn < 0 || state.drawn > kFar || state.epoch < 0 ||
       state.epoch > kFar / options_.size || state.epoch_begin < 0) {
     return false;
   }
@@ -245,8 +254,7 @@ bool BatchSampler::is_possible(const State& state) const {
     return false;
   }
   // The last draw, if any, was from the state's epoch.
-  const std::int64_t position =
-      options_.rank + (state.drawn - 1) * options_.world_size - state.epoch_begin;
+  const std::int64_t position = state.drawn - 1 - state.epoch_begin;
   const bool in_epoch = position >= 0 && position < std::ssize(epoch_order(state.epoch));
   const bool at_start = state.epoch == 0 && state.epoch_begin == 0;
   return (state.drawn == 0 ? at_start : in_epoch) && bucket_is_possible(state, 0) &&

@@ -38,21 +38,23 @@ struct Draw {
   std::int64_t index = 0;     ///< of the image
   std::int64_t epoch = 0;     ///< pass over the data set, from 0
   std::int64_t position = 0;  ///< within the epoch, over all ranks
-  std::int64_t batch = 0;     ///< number of the rank's batch that it came in, from 0: what all
+  std::int64_t batch = 0;     ///< number of the step's batch that it came in, from 0: what all
                               ///< images of a batch share is keyed by it
   bool operator==(const Draw&) const = default;
 };
 
-/// One rank's endless stream of batches. The epochs of all ranks are one stream, as in Detectron2's
-/// TrainingSampler: rank r takes its places r, r + W, r + 2W, ... With aspect-ratio grouping a
-/// batch holds only wide (w > h) or only other images: draws wait in two buckets, and a bucket that
-/// is full is the batch (AspectRatioGroupedDataset). A place in the stream is a small state that is
-/// restored without replaying.
+/// One rank's part of an endless stream of batches. The stream does not know ranks: each batch is
+/// what one step sees, and rank r of W takes its images r, r + W, r + 2W, ... So any number of ranks
+/// trains on the same images in the same steps, and a state of one is a state of all. (In
+/// Detectron2's TrainingSampler with AspectRatioGroupedDataset each rank fills batches of its own,
+/// and the steps depend on their number.) With aspect-ratio grouping a batch holds only wide (w > h)
+/// or only other images: draws wait in two buckets, and a bucket that is full is the batch. A place
+/// in the stream is a small state that is restored without replaying.
 class BatchSampler {
  public:
   struct Options {
     std::int64_t size = 0;        ///< images in the data set
-    std::int64_t batch_size = 1;  ///< images per batch of this rank
+    std::int64_t batch_size = 1;  ///< images per batch, over all ranks; at least one for each
     std::uint64_t seed = 0;       ///< the same on all ranks
     std::int64_t rank = 0, world_size = 1;
     std::vector<double> repeat_factors = {};  ///< one per image; empty: each image once per epoch
@@ -60,7 +62,7 @@ class BatchSampler {
     std::uint64_t data_fingerprint = 0;       ///< of the images; only compared by from_json()
   };
   struct State {
-    std::int64_t drawn = 0;  ///< by this rank
+    std::int64_t drawn = 0;  ///< from the stream
     std::int64_t epoch = 0;
     std::int64_t epoch_begin = 0;              ///< place of the epoch's first image in the stream
     std::array<std::vector<Draw>, 2> buckets;  ///< wide, others
@@ -68,8 +70,8 @@ class BatchSampler {
 
   /// Throws Error if there are no images or options do not fit each other.
   explicit BatchSampler(Options options);
-  /// The draws of the next batch, which know its number: a function of the state, so the same after
-  /// a restore.
+  /// This rank's draws of the next batch, which know its number: a function of the state, so the
+  /// same after a restore.
   std::vector<Draw> next();
   const State& state() const { return state_; }
   /// Takes a state of state() or from_json().
@@ -87,6 +89,7 @@ class BatchSampler {
   std::int64_t batches() const;
   bool is_possible(const State& state) const;
   bool bucket_is_possible(const State& state, std::size_t b) const;
+  std::vector<Draw> own_part(const std::vector<Draw>& batch) const;
 
   Options options_;
   State state_;
