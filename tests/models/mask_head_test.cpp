@@ -117,7 +117,7 @@ TEST_F(MaskBranchTest, LossIsTheMeanCrossEntropyOverForeground) {
       mask_targets(targets().masks, boxes, torch::tensor({1, 0}), 8).to(torch::kDouble);
   const Tensor expected =
       -(target * probability.log() + (1 - target) * (1 - probability).log()).mean();
-  EXPECT_NEAR(branch_.loss(maps_, {sampled}, {targets()}).item<double>(), expected.item<double>(),
+  EXPECT_NEAR(branch_.loss(maps_, {sampled}, {targets()}).value.item<double>(), expected.item<double>(),
               1e-6);
 }
 
@@ -128,8 +128,8 @@ TEST_F(MaskBranchTest, ObjectsWithoutSegmentationAreLeftOut) {
   first_only.boxes = first_only.boxes.slice(0, 0, 1);
   first_only.labels = first_only.labels.slice(0, 0, 1);
   first_only.gt_index = first_only.gt_index.slice(0, 0, 1);
-  EXPECT_NEAR(branch_.loss(maps_, {rois()}, {partly}).item<double>(),
-              branch_.loss(maps_, {first_only}, {targets()}).item<double>(), 1e-7);
+  EXPECT_NEAR(branch_.loss(maps_, {rois()}, {partly}).value.item<double>(),
+              branch_.loss(maps_, {first_only}, {targets()}).value.item<double>(), 1e-7);
 }
 
 TEST_F(MaskBranchTest, WithoutForegroundTheLossIsZeroAndConnected) {
@@ -138,14 +138,14 @@ TEST_F(MaskBranchTest, WithoutForegroundTheLossIsZeroAndConnected) {
   Targets none = targets();
   none.masks.assign(2, {});
   for (const Targets& target : {targets(), none}) {
-    const Tensor loss = branch_.loss(maps_, {background}, {target});
+    const Tensor loss = branch_.loss(maps_, {background}, {target}).value;
     EXPECT_EQ(loss.item<float>(), 0.0F);
     loss.backward();
     for (const auto& item : MaskHead(branch_.head())->named_parameters()) {
       ASSERT_TRUE(item.value().grad().defined()) << item.key();
     }
   }
-  EXPECT_EQ(branch_.loss(maps_, {rois()}, {none}).item<float>(), 0.0F);
+  EXPECT_EQ(branch_.loss(maps_, {rois()}, {none}).value.item<float>(), 0.0F);
 }
 
 TEST_F(MaskBranchTest, MissingMasksAreAnError) {

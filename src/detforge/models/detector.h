@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <torch/nn/module.h>
@@ -13,9 +13,16 @@
 
 namespace detforge {
 
-/// Loss terms by the names their users know (loss_rpn_cls, loss_cls, ...), in a fixed order; each a
-/// scalar f32 tensor with gradient. The total loss is their sum.
-using LossMap = std::vector<std::pair<std::string, Tensor>>;
+struct LossTerm {
+  std::string name;  ///< as its users know it: loss_rpn_cls, loss_cls, ...
+  Tensor value;      ///< a scalar, f32, with gradient
+  /// Of what the value is a mean over (images, ROIs, masks): how many of them are in this batch.
+  /// Nothing: the value is a plain sum.
+  std::optional<double> count = {};
+};
+
+/// The terms of a loss, in a fixed order whatever the data; the total loss is their sum.
+using LossMap = std::vector<LossTerm>;
 
 /// The numbers that loss terms are means over. Losses of a part of a batch that are divided by
 /// those of the whole batch add up to the losses of the whole batch.

@@ -92,8 +92,10 @@ LossMap fast_rcnn_losses(const FastRcnnPredictorImpl::Output& predictions,
       BoxCoder(options.box_weights), options.box_loss);
   const std::int64_t rois_in_all = whole ? whole->rois : labels.numel();
   const auto count = static_cast<double>(std::max<std::int64_t>(rois_in_all, 1));
-  return {{"loss_cls", softmax_cross_entropy_loss_sum(predictions.logits, labels) / count},
-          {"loss_box_reg", box_loss * (options.box_loss_weight / count)}};
+  const auto own_rois = static_cast<double>(labels.numel());
+  return {
+      {"loss_cls", softmax_cross_entropy_loss_sum(predictions.logits, labels) / count, own_rois},
+      {"loss_box_reg", box_loss * (options.box_loss_weight / count), own_rois}};
 }
 
 std::vector<Detections> fast_rcnn_inference(const FastRcnnPredictorImpl::Output& predictions,

@@ -48,7 +48,7 @@ MaskBranch::MaskBranch(const MaskHeadOptions& options,
       pooler_(options.pooler, std::move(strides)),
       head_(options, channels, num_classes) {}
 
-Tensor MaskBranch::loss(const std::vector<Tensor>& maps,
+LossTerm MaskBranch::loss(const std::vector<Tensor>& maps,
                         const std::vector<SampledRois>& rois,
                         const std::vector<Targets>& targets,
                         const LossCounts* whole) const {
@@ -66,7 +66,8 @@ Tensor MaskBranch::loss(const std::vector<Tensor>& maps,
   const Tensor sum = sigmoid_bce_loss_sum(logits.flatten(), torch::cat(grids).flatten());
   const std::int64_t masks_in_all = whole ? whole->masks : logits.size(0);
   const std::int64_t cells = masks_in_all * resolution_ * resolution_;
-  return sum / static_cast<double>(std::max<std::int64_t>(cells, 1));
+  return {"loss_mask", sum / static_cast<double>(std::max<std::int64_t>(cells, 1)),
+          static_cast<double>(logits.size(0))};
 }
 
 std::int64_t MaskBranch::count(const std::vector<SampledRois>& rois,

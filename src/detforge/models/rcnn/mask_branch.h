@@ -25,7 +25,7 @@ class MaskBranch {
   ///   rois     of each image, see SampledRois; images without objects need no masks
   /// Throws Error if an image has objects but not one segmentation for each.
   /// Ref: He et al., arXiv:1703.06870, sec. 3; Detectron2's mask_rcnn_loss.
-  Tensor loss(const std::vector<Tensor>& maps,
+  LossTerm loss(const std::vector<Tensor>& maps,
               const std::vector<SampledRois>& rois,
               const std::vector<Targets>& targets,
               const LossCounts* whole = nullptr) const;

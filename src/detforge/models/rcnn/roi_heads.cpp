@@ -45,7 +45,7 @@ LossMap RoiHeadsImpl::losses(const std::vector<Tensor>& features,
   }
   LossMap losses = fast_rcnn_losses(classify(features, boxes), rois, options_.output, whole);
   if (mask_branch_) {
-    losses.emplace_back("loss_mask", mask_branch_->loss(inputs_of(features), rois, targets, whole));
+    losses.push_back(mask_branch_->loss(inputs_of(features), rois, targets, whole));
   }
   return losses;
 }

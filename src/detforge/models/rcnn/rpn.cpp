@@ -149,10 +149,12 @@ LossMap RpnImpl::losses(const Output& output,
                               box_coder_, options_.box_loss);
   const auto image_count =
       whole ? static_cast<double>(whole->images) : static_cast<double>(targets.size());
+  const auto own_images = static_cast<double>(targets.size());
   const double normalizer = static_cast<double>(options_.sampling.batch_size) * image_count;
   return {
-      {"loss_rpn_cls", cls_loss * (options_.loss_weight / normalizer)},
-      {"loss_rpn_loc", loc_loss * (options_.loss_weight * options_.box_loss_weight / normalizer)}};
+      {"loss_rpn_cls", cls_loss * (options_.loss_weight / normalizer), own_images},
+      {"loss_rpn_loc", loc_loss * (options_.loss_weight * options_.box_loss_weight / normalizer),
+       own_images}};
 }
 
 }  // namespace detforge

@@ -1,0 +1,307 @@
+#include "detforge/distributed/process_group.h"
+
+#define USE_C10D_GLOO 1
+
+#include <atomic>
+#include <limits>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/from_blob.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+#include "detforge/core/log.h"
+#include "detforge/core/timer.h"
+#include "detforge/distributed/c10d_store.h"
+#include "detforge/distributed/key_store.h"
+#include "detforge/distributed/network.h"
+#include "detforge/distributed/presence.h"
+#include "detforge/distributed/rendezvous.h"
+
+namespace detforge {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// c10d's group, which can also be closed while another thread waits in it.
+class Gloo final : public c10d::ProcessGroupGloo {
+ public:
+  using c10d::ProcessGroupGloo::ProcessGroupGloo;
+  void close() {
+    for (const auto& context : contexts_) {
+      try {
+        context->closeConnections();
+      } catch (const std::exception&) {
+        // A peer that is gone already is as good as closed.
+      }
+    }
+  }
+};
+
+/// What all channels of a rank share.
+struct Shared {
+  ProcessGroupOptions options;
+  std::string address;  ///< of this rank
+  std::shared_ptr<KeyStore> store;
+  std::unique_ptr<Presence> presence;
+};
+
+class GlooCommunicator final : public Communicator {
+ public:
+  GlooCommunicator(std::shared_ptr<Shared> shared, const std::string& name)
+      : shared_(std::move(shared)), name_(name) {
+    const ProcessPlace& place = shared_->options.place;
+    auto options = c10d::ProcessGroupGloo::Options::create(shared_->options.timeout);
+    options->devices.push_back(
+        c10d::ProcessGroupGloo::createDeviceForHostname(shared_->address));
+    options->threads = 1;  // calls of a channel follow each other
+    const auto store = c10::make_intrusive<c10d::PrefixStore>(
+        store_prefix(place) + "/" + name,
+        dynamic_cast<const HasC10dStore&>(*shared_->store).c10d_store());
+    watched("meeting", [&] {
+      group_ = c10::make_intrusive<Gloo>(store, static_cast<int>(place.rank),
+                                         static_cast<int>(place.world_size), options);
+    });
+    shared_->presence->on_failure([weak = std::weak_ptr(closer_)] {
+      if (const auto closer = weak.lock()) {
+        closer->close();
+      }
+    });
+    closer_->open(group_.get());
+  }
+  ~GlooCommunicator() override { closer_->open(nullptr); }
+
+  std::int64_t rank() const override { return shared_->options.place.rank; }
+  std::int64_t world_size() const override { return shared_->options.place.world_size; }
+
+  void all_reduce_sum_(Tensor& tensor) override {
+    std::vector<Tensor> tensors{tensor};
+    watched("a sum over ranks", [&] { group_->allreduce(tensors)->wait(); });
+  }
+
+  void broadcast_(Tensor& tensor, std::int64_t root) override {
+    std::vector<Tensor> tensors{tensor};
+    c10d::BroadcastOptions options;
+    options.rootRank = root;
+    watched("a broadcast", [&] { group_->broadcast(tensors, options)->wait(); });
+  }
+
+  Tensor all_to_all(const Tensor& rows) override {
+    Tensor from = as_bytes(rows), result = at::empty_like(rows, at::MemoryFormat::Contiguous);
+    Tensor to = as_bytes(result);
+    std::vector<std::int64_t> equal_parts;
+    watched("an exchange",
+            [&] { group_->alltoall_base(to, from, equal_parts, equal_parts)->wait(); });
+    return result;
+  }
+
+  Tensor all_gather(const Tensor& row) override {
+    const Tensor result = at::empty({world_size(), row.numel()}, row.options());
+    std::vector<Tensor> from{as_bytes(row)};
+    std::vector<std::vector<Tensor>> to(1);
+    for (std::int64_t i = 0; i < world_size(); ++i) {
+      to[0].push_back(as_bytes(result[i]));
+    }
+    watched("a gathering", [&] { group_->allgather(to, from)->wait(); });
+    return result;
+  }
+
+  std::vector<std::string> gather(const std::string& bytes) override {
+    const Tensor size = at::empty({1}, at::kLong);
+    *size.data_ptr<std::int64_t>() = static_cast<std::int64_t>(bytes.size());
+    const Tensor sizes = all_gather(size);
+    if (rank() != 0) {
+      send(bytes);
+      return {};
+    }
+    std::vector<std::string> all{bytes};
+    for (std::int64_t from = 1; from < world_size(); ++from) {
+      all.push_back(receive(from, sizes.data_ptr<std::int64_t>()[from]));
+    }
+    return all;
+  }
+
+  void barrier() override;
+
+  std::unique_ptr<Communicator> channel(const std::string& name) override {
+    return std::make_unique<GlooCommunicator>(shared_, name_ + "/" + name);
+  }
+
+  void enter(const char* phase, std::int64_t iteration) override {
+    shared_->presence->enter(phase, iteration, /*is_patient=*/false);
+  }
+  void progress() override { shared_->presence->progress(); }
+  void serial_work(const char* phase) override {
+    shared_->presence->enter(phase, -1, /*is_patient=*/true);
+  }
+  void give_up(const std::string& reason) override {
+    shared_->presence->report_failure(fmt::format(
+        "{} failed: {}",
+        describe_rank(rank(), read_state(*shared_->store, store_prefix(shared_->options.place),
+                                         rank())),
+        reason));
+  }
+
+ private:
+  /// Lets the thread that watches for failures close a group that may be gone.
+  class Closer {
+   public:
+    void open(Gloo* group) {
+      const std::lock_guard lock(mutex_);
+      group_ = group;
+    }
+    void close() {
+      const std::lock_guard lock(mutex_);
+      if (group_ != nullptr) {
+        group_->close();
+      }
+    }
+
+   private:
+    std::mutex mutex_;
+    Gloo* group_ = nullptr;
+  };
+
+  static Tensor as_bytes(const Tensor& tensor) {
+    return at::from_blob(tensor.data_ptr(), {static_cast<std::int64_t>(tensor.nbytes())},
+                         at::TensorOptions(at::kByte));
+  }
+
+  /// Runs a collective; its failure becomes an error that says who is the cause.
+  template <typename Call>
+  void watched(const char* what, const Call& call) {
+    const Timer timer;
+    const Presence::Waiting waiting(*shared_->presence);
+    try {
+      call();
+    } catch (const std::exception&) {
+      fail(what, timer.elapsed_s());
+    }
+  }
+
+  [[noreturn]] void fail(const std::string& what, double waited_s) {
+    Presence& presence = *shared_->presence;
+    const std::string cause = presence.diagnose(waited_s);
+    presence.report_failure(cause);
+    throw CommunicationError(
+        fmt::format("{} failed after {:.1f} s: {}", what, waited_s, cause),
+        "see the output of the ranks that are named; then continue with --resume. A rank may keep "
+        "others waiting for DISTRIBUTED.TIMEOUT_S seconds");
+  }
+
+  // Gloo counts bytes of a message in int.
+  static constexpr std::int64_t kMostBytes = 1 << 30;
+
+  void send(const std::string& bytes) {
+    for (std::size_t begin = 0; begin < bytes.size(); begin += kMostBytes) {
+      const auto size = static_cast<std::int64_t>(
+          std::min<std::size_t>(bytes.size() - begin, static_cast<std::size_t>(kMostBytes)));
+      std::vector<Tensor> part{at::from_blob(const_cast<char*>(bytes.data() + begin), {size},
+                                             at::TensorOptions(at::kByte))};
+      watched("a gathering", [&] { group_->send(part, 0, 0)->wait(); });
+    }
+  }
+
+  std::string receive(std::int64_t from, std::int64_t size) {
+    std::string bytes(static_cast<std::size_t>(size), '\0');
+    for (std::int64_t begin = 0; begin < size; begin += kMostBytes) {
+      std::vector<Tensor> part{at::from_blob(bytes.data() + begin,
+                                             {std::min(size - begin, kMostBytes)},
+                                             at::TensorOptions(at::kByte))};
+      watched("a gathering",
+              [&] { group_->recv(part, static_cast<int>(from), 0)->wait(); });
+    }
+    return bytes;
+  }
+
+  std::shared_ptr<Shared> shared_;
+  std::string name_;
+  std::shared_ptr<Closer> closer_ = std::make_shared<Closer>();
+  c10::intrusive_ptr<Gloo> group_;
+  std::int64_t barriers_ = 0;
+};
+
+/// A counter in the store. Who is missing is looked at every second: as long as it gets on, or works
+/// at what may take any time, and its process lives, it is waited for.
+void GlooCommunicator::barrier() {
+  const std::string key =
+      fmt::format("{}/barrier/{}/{}", store_prefix(shared_->options.place), name_, ++barriers_);
+  Presence& presence = *shared_->presence;
+  const Presence::Waiting waiting(presence);
+  const double timeout_s = static_cast<double>(shared_->options.timeout.count()) / 1000;
+  const Timer all;
+  Timer look, silence;
+  std::vector<std::optional<RankState>> before;
+  shared_->store->add(key, 1);
+  for (milliseconds pause{1}; shared_->store->add(key, 0) < world_size();
+       pause = std::min(pause * 2, milliseconds(100))) {
+    std::this_thread::sleep_for(pause);
+    if (look.elapsed_s() < 1) {
+      continue;
+    }
+    look.restart();
+    if (presence.failure()) {
+      fail("waiting for all ranks", all.elapsed_s());
+    }
+    const auto now = presence.states();
+    for (std::size_t i = 0; i < now.size() && i < before.size(); ++i) {
+      if (!now[i] || !before[i] || now[i]->waits) {
+        continue;
+      }
+      const bool lives = now[i]->beat != before[i]->beat;
+      if (now[i]->progress != before[i]->progress || (lives && now[i]->is_patient)) {
+        silence.restart();
+      }
+    }
+    before = now;
+    if (silence.elapsed_s() > timeout_s) {
+      fail("waiting for all ranks", all.elapsed_s());
+    }
+  }
+}
+
+}  // namespace
+
+std::string store_prefix(const ProcessPlace& place) {
+  return "detforge/" + place.attempt;
+}
+
+std::unique_ptr<Communicator> join_process_group(const ProcessGroupOptions& options) {
+  const ProcessPlace& place = options.place;
+  auto shared = std::make_shared<Shared>();
+  shared->options = options;
+  shared->address =
+      choose_local_address(place.local_addr, place.master_addr, place.master_port);
+  if (place.local_world_size < place.world_size && is_loopback(shared->address)) {
+    throw Error(
+        fmt::format("this machine would be reached at {}, which other machines cannot do",
+                    shared->address),
+        fmt::format("the master address is {}: give that of rank 0's machine in the network",
+                    place.master_addr),
+        Error::Kind::kUsage);
+  }
+  const KeyStore::Place meeting{place.master_addr, place.master_port};
+  shared->store = place.serves_store ? KeyStore::serve(meeting)
+                                     : KeyStore::connect(meeting, options.timeout);
+  const std::vector<std::string> addresses = meet(*shared->store, options, shared->address);
+  shared->presence = std::make_unique<Presence>(
+      KeyStore::connect(shared->store->place(), options.timeout),
+      Presence::Options{.rank = place.rank,
+                        .world_size = place.world_size,
+                        .prefix = store_prefix(place),
+                        .interval = options.heartbeat});
+  auto communicator = std::make_unique<GlooCommunicator>(shared, "main");
+  log::info("rank {} of {}, started by {}, met at {}:{}; addresses: {}", place.rank,
+            place.world_size, place.started_by, meeting.host, shared->store->place().port,
+            fmt::join(addresses, " "));
+  return communicator;
+}
+
+}  // namespace detforge

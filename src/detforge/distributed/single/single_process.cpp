@@ -1,1 +1,0 @@
-#include "detforge/distributed/single/single_process.h"
