@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "detforge/distributed/single/single_process.h"
+#include "detforge/distributed/single_process.h"
 #include "detforge/models/rcnn/faster_rcnn.h"
 #include "detforge/models/yolo/yolov3.h"
 #include "detforge/train/model_state.h"

@@ -9,7 +9,7 @@
 
 #include "detforge/core/error.h"
 #include "detforge/core/files.h"
-#include "detforge/distributed/single/single_process.h"
+#include "detforge/distributed/single_process.h"
 #include "detforge/train/model_state.h"
 #include "support/test_data.h"
 #include "support/torch/tensors.h"

@@ -7,7 +7,7 @@
 
 #include "detforge/core/error.h"
 #include "detforge/core/files.h"
-#include "detforge/distributed/single/single_process.h"
+#include "detforge/distributed/single_process.h"
 #include "detforge/serialize/torch_file.h"
 #include "detforge/train/checkpoint.h"
 #include "detforge/train/evaluation_hook.h"

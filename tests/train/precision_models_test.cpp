@@ -7,7 +7,7 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
-#include "detforge/distributed/single/single_process.h"
+#include "detforge/distributed/single_process.h"
 #include "detforge/models/kept_buffers.h"
 #include "detforge/train/model_state.h"
 #include "detforge/train/nonfinite.h"

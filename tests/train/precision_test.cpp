@@ -9,7 +9,7 @@
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
-#include "detforge/distributed/single/single_process.h"
+#include "detforge/distributed/single_process.h"
 #include "detforge/models/yolo/yolo_loss.h"
 #include "detforge/ops/roi_align.h"
 #include "detforge/serialize/torch_file.h"

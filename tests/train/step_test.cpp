@@ -8,23 +8,12 @@
 #include <gtest/gtest.h>
 
 #include "detforge/core/error.h"
-#include "detforge/distributed/single/single_process.h"
+#include "detforge/distributed/single_process.h"
 #include "detforge/train/split_batch.h"
 #include "train/toy.h"
 
 namespace detforge {
 namespace {
-
-/// Two ranks that see the same data: sums are twice the own value.
-class TwinProcess final : public Communicator {
- public:
-  std::int64_t rank() const override { return 0; }
-  std::int64_t world_size() const override { return 2; }
-  void all_reduce_sum_(Tensor& tensor) override { tensor.mul_(2); }
-  void broadcast_(Tensor&, std::int64_t) override {}
-  std::vector<std::string> all_gather(const std::string& bytes) override { return {bytes, bytes}; }
-  void barrier() override {}
-};
 
 TEST(TrainStep, ReportsEveryTermTheirSumAndTheGradientNorm) {
   test::ToyDetector detector;
@@ -50,22 +39,6 @@ TEST(TrainStep, ManyStepsLowerTheLoss) {
     last = train_step(detector, sgd, alone, source.next(), {.lr = 0.05}).total;
   }
   EXPECT_LT(last, 0.2 * first);
-}
-
-TEST(TrainStepProperty, TwoRanksWithTheSameBatchEqualOneRank) {
-  at::get_num_threads();  // fixes OpenMP's threads before the first sum, which depends on them (see
-                          // train())
-  test::ToyDetector one, two;
-  Sgd sgd_one(one, {}), sgd_two(two, {});
-  SingleProcess alone;
-  TwinProcess twin;
-  test::ToySource source_one, source_two;
-  for (int i = 0; i < 3; ++i) {
-    const StepResult a = train_step(one, sgd_one, alone, source_one.next(), {.lr = 0.1});
-    const StepResult b = train_step(two, sgd_two, twin, source_two.next(), {.lr = 0.1});
-    EXPECT_DOUBLE_EQ(a.total, b.total);
-  }
-  EXPECT_TRUE(torch::equal(one.weight, two.weight));  // times 2, divided by 2: exact
 }
 
 /// Four images, two of ToySource's batches side by side.

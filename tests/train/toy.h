@@ -38,8 +38,9 @@ class ToyDetector : public Detector {
     const double images_in_all =
         static_cast<double>(whole != nullptr ? whole->images : images.count());
     const double part = static_cast<double>(images.count()) / images_in_all;
-    return {{"loss_cls", part * error.square().mean()},
-            {"loss_box_reg", part * 0.1 * error.abs().mean()}};
+    const auto count = static_cast<double>(images.count());
+    return {{"loss_cls", part * error.square().mean(), count},
+            {"loss_box_reg", part * 0.1 * error.abs().mean(), count}};
   }
   std::vector<Detections> predict(const ImageBatch&) override { return {}; }
 

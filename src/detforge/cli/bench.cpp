@@ -19,7 +19,7 @@
 #include "detforge/core/files.h"
 #include "detforge/core/fma_peak.h"
 #include "detforge/core/timer.h"
-#include "detforge/distributed/single/single_process.h"
+#include "detforge/distributed/single_process.h"
 #include "detforge/models/blocks.h"
 #include "detforge/ops/kernel_backend.h"
 #include "detforge/ops/op_profile.h"

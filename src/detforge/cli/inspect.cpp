@@ -13,7 +13,7 @@
 #include "detforge/cli/recipe.h"
 #include "detforge/cli/threads.h"
 #include "detforge/core/allocator.h"
-#include "detforge/distributed/single/single_process.h"
+#include "detforge/distributed/single_process.h"
 #include "detforge/models/output_watch.h"
 #include "detforge/ops/conversion_log.h"
 #include "detforge/ops/map_type.h"

@@ -7,7 +7,7 @@
 #include "detforge/cli/commands.h"
 #include "detforge/cli/recipe.h"
 #include "detforge/cli/threads.h"
-#include "detforge/distributed/single/single_process.h"
+#include "detforge/distributed/single_process.h"
 #include "detforge/train/find_nonfinite.h"
 #include "detforge/train/model_state.h"
 #include "detforge/train/replay_bundle.h"

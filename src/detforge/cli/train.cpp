@@ -21,7 +21,7 @@
 #include "detforge/core/files.h"
 #include "detforge/core/log.h"
 #include "detforge/core/timer.h"
-#include "detforge/distributed/single/single_process.h"
+#include "detforge/distributed/single_process.h"
 #include "detforge/train/ema.h"
 #include "detforge/train/evaluation_hook.h"
 #include "detforge/train/loop.h"

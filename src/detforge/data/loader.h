@@ -16,9 +16,9 @@ namespace detforge {
 
 struct LoaderOptions {
   std::int64_t batch_size = 16;  ///< images per step over all ranks: SOLVER.IMS_PER_BATCH
-  int threads = 4;         ///< DATALOADER.NUM_WORKERS; 0 loads inside next()
-  int prefetch = 4;        ///< batches ready or in the making: bounds the memory
-  std::uint64_t seed = 0;  ///< the same on all ranks
+  int threads = 4;               ///< DATALOADER.NUM_WORKERS; 0 loads inside next()
+  int prefetch = 4;              ///< batches ready or in the making: bounds the memory
+  std::uint64_t seed = 0;        ///< the same on all ranks
   std::int64_t rank = 0, world_size = 1;
   bool aspect_ratio_grouping = true;  ///< DATALOADER.ASPECT_RATIO_GROUPING
   double repeat_threshold =
@@ -28,13 +28,13 @@ struct LoaderOptions {
 
 /// The training batches of one rank, its part of each step's (BatchSampler). They are a function of
 /// the data set, the transforms, the options but for threads and prefetch, and the place in the
-/// stream: equal bit for bit for any number of threads and after restore(). The place is the same on
-/// all ranks and may be restored by another number of them. Random choices are keyed by (seed, epoch, position in the
-/// epoch), those of a whole batch (multi-scale) by (seed, number of the batch). restore() throws
-/// Error for the state of other settings or of a data set with other image ids or file names; the
-/// folder of the images may be another one. Borrows data set and transforms, which must outlive it.
-/// One thread may call it. After an exception (with image path and id) next() goes on with the
-/// batch after the one that failed.
+/// stream: equal bit for bit for any number of threads and after restore(). The place is the same
+/// on all ranks and may be restored by another number of them. Random choices are keyed by (seed,
+/// epoch, position in the epoch), those of a whole batch (multi-scale) by (seed, number of the
+/// batch). restore() throws Error for the state of other settings or of a data set with other image
+/// ids or file names; the folder of the images may be another one. Borrows data set and transforms,
+/// which must outlive it. One thread may call it. After an exception (with image path and id)
+/// next() goes on with the batch after the one that failed.
 ///   TrainLoader loader(dataset, transforms, {.batch_size = 2, .seed = 1});
 ///   Batch batch = loader.next();
 ///   std::string place = loader.state();  // with the checkpoint

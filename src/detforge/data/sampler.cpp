@@ -121,10 +121,11 @@ BatchSampler::BatchSampler(Options options) : options_(std::move(options)) {
   DETFORGE_CHECK(options_.rank >= 0 && options_.rank < options_.world_size,
                  fmt::format("rank {} of {}", options_.rank, options_.world_size),
                  "ranks go from 0 to world size - 1");
-  DETFORGE_CHECK(options_.batch_size >= options_.world_size,
-                 fmt::format("a step of {} images cannot be shared by {} ranks",
-                             options_.batch_size, options_.world_size),
-                 "raise SOLVER.IMS_PER_BATCH, which counts the images of all ranks, or start fewer");
+  DETFORGE_CHECK(
+      options_.batch_size >= options_.world_size,
+      fmt::format("a step of {} images cannot be shared by {} ranks", options_.batch_size,
+                  options_.world_size),
+      "raise SOLVER.IMS_PER_BATCH, which counts the images of all ranks, or start fewer");
   const auto fits = [&](std::size_t n) {
     return n == 0 || n == static_cast<std::size_t>(options_.size);
   };

@@ -44,12 +44,12 @@ struct Draw {
 };
 
 /// One rank's part of an endless stream of batches. The stream does not know ranks: each batch is
-/// what one step sees, and rank r of W takes its images r, r + W, r + 2W, ... So any number of ranks
-/// trains on the same images in the same steps, and a state of one is a state of all. (In
+/// what one step sees, and rank r of W takes its images r, r + W, r + 2W, ... So any number of
+/// ranks trains on the same images in the same steps, and a state of one is a state of all. (In
 /// Detectron2's TrainingSampler with AspectRatioGroupedDataset each rank fills batches of its own,
-/// and the steps depend on their number.) With aspect-ratio grouping a batch holds only wide (w > h)
-/// or only other images: draws wait in two buckets, and a bucket that is full is the batch. A place
-/// in the stream is a small state that is restored without replaying.
+/// and the steps depend on their number.) With aspect-ratio grouping a batch holds only wide (w >
+/// h) or only other images: draws wait in two buckets, and a bucket that is full is the batch. A
+/// place in the stream is a small state that is restored without replaying.
 class BatchSampler {
  public:
   struct Options {

@@ -10,8 +10,8 @@
 
 namespace detforge {
 
-/// A rank is gone, stopped, too slow, or has failed: what() names it, its host and what it did last.
-/// The ranks cannot talk to each other any more; what this rank holds is still whole.
+/// A rank is gone, stopped, too slow, or has failed: what() names it, its host and what it did
+/// last. The ranks cannot talk to each other any more; what this rank holds is still whole.
 class CommunicationError : public Error {
  public:
   using Error::Error;

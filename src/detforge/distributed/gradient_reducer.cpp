@@ -6,11 +6,11 @@
 #include <exception>
 #include <mutex>
 #include <numeric>
+#include <omp.h>
 #include <optional>
 #include <thread>
 
 #include <fmt/format.h>
-#include <omp.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
@@ -43,7 +43,8 @@ class GradientReducer::State : public std::enable_shared_from_this<State> {
   State(std::vector<std::pair<std::string, Tensor>> parameters,
         Communicator& communicator,
         GradientReducerOptions options)
-      : options_(options), communicator_(communicator),
+      : options_(options),
+        communicator_(communicator),
         channel_(communicator.channel("gradients")) {
     for (auto& [name, tensor] : parameters) {
       slots_.push_back({.name = name, .parameter = tensor});
@@ -140,9 +141,8 @@ class GradientReducer::State : public std::enable_shared_from_this<State> {
 
   /// bf16 is not known to Gloo, and only f32 is compressed or summed in a tree.
   at::ScalarType bucket_type(const Tensor& parameter) const {
-    const bool as_it_is =
-        options_.compression == Compression::kNone && !options_.is_deterministic &&
-        parameter.scalar_type() == at::kHalf;
+    const bool as_it_is = options_.compression == Compression::kNone &&
+                          !options_.is_deterministic && parameter.scalar_type() == at::kHalf;
     return as_it_is ? at::kHalf : at::kFloat;
   }
 

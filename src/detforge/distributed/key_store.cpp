@@ -20,8 +20,8 @@ namespace detforge {
 namespace {
 
 using std::chrono::milliseconds;
-constexpr milliseconds kAnswer{20000};      // of a server that is there, on a busy machine
-constexpr milliseconds kGreeting{4000};     // of whatever accepted the connection
+constexpr milliseconds kAnswer{20000};   // of a server that is there, on a busy machine
+constexpr milliseconds kGreeting{4000};  // of whatever accepted the connection
 constexpr milliseconds kNextAttempt{100};
 
 /// The first line of c10d's message; the rest is a backtrace.
@@ -113,11 +113,11 @@ std::shared_ptr<KeyStore> KeyStore::serve(const Place& place) {
                   "choose another port (--master-port, MASTER_PORT), or end that program",
                   Error::Kind::kUsage);
     }
-    throw Error(fmt::format("cannot listen on {}:{}: {}", place.host, place.port,
-                            first_line(error)),
-                "rank 0 must run on the machine whose address this is: check --master-addr and "
-                "--master-port",
-                Error::Kind::kUsage);
+    throw Error(
+        fmt::format("cannot listen on {}:{}: {}", place.host, place.port, first_line(error)),
+        "rank 0 must run on the machine whose address this is: check --master-addr and "
+        "--master-port",
+        Error::Kind::kUsage);
   }
 }
 
@@ -142,7 +142,8 @@ std::shared_ptr<KeyStore> KeyStore::connect(const Place& place, milliseconds tim
     reason = first_line(error);
   }
   throw CommunicationError(
-      fmt::format("what listens at {}:{} is not a DetForge run: {}", place.host, place.port, reason),
+      fmt::format("what listens at {}:{} is not a DetForge run: {}", place.host, place.port,
+                  reason),
       "another program uses the port: choose another one for all ranks (--master-port, "
       "MASTER_PORT)");
 }

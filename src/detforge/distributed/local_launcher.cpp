@@ -9,18 +9,18 @@
 #include <cstring>
 #include <ctime>
 #include <deque>
+#include <fcntl.h>
 #include <fstream>
 #include <memory>
 #include <optional>
-#include <vector>
-
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "detforge/core/error.h"
 #include "detforge/core/log.h"
@@ -203,8 +203,9 @@ class Supervisor {
       const int signal = signals_.next(std::clamp(left, 0.05, 1.0));
       if (signal == SIGINT || signal == SIGTERM) {
         log::warn("{}: {}", signal == SIGINT ? "SIGINT" : "SIGTERM",
-                  asked_to_stop ? "killing all ranks"
-                                : "asking all ranks to stop after this step; once more to kill them");
+                  asked_to_stop
+                      ? "killing all ranks"
+                      : "asking all ranks to stop after this step; once more to kill them");
         kill_all(asked_to_stop ? SIGKILL : SIGTERM);
         asked_to_stop = true;
       }
@@ -230,18 +231,17 @@ class Supervisor {
 
   void report(const Child& child, int status) {
     const std::string prefix = store_prefix({});
-    const std::string how =
-        WIFSIGNALED(status)
-            ? fmt::format("was killed by signal {} ({})", WTERMSIG(status),
-                          ::strsignal(WTERMSIG(status)))
-            : fmt::format("ended with status {}", WEXITSTATUS(status));
+    const std::string how = WIFSIGNALED(status)
+                                ? fmt::format("was killed by signal {} ({})", WTERMSIG(status),
+                                              ::strsignal(WTERMSIG(status)))
+                                : fmt::format("ended with status {}", WEXITSTATUS(status));
     std::string cause = fmt::format("rank {} (pid {}) {}", child.rank, child.pid, how);
     if (store_) {
       if (const auto told = read_failure(*store_, prefix)) {
         cause = *told;
       } else {
-        cause = fmt::format("{}: it {}",
-                            describe_rank(child.rank, read_state(*store_, prefix, child.rank)), how);
+        cause = fmt::format(
+            "{}: it {}", describe_rank(child.rank, read_state(*store_, prefix, child.rank)), how);
         report_failure(*store_, prefix, cause);
       }
     }

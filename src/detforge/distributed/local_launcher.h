@@ -10,14 +10,15 @@
 namespace detforge {
 
 struct LaunchOptions {
-  std::int64_t local_ranks = 1;          ///< processes on this machine
-  std::int64_t nodes = 1, node_rank = 0; ///< machines, each with as many
+  std::int64_t local_ranks = 1;           ///< processes on this machine
+  std::int64_t nodes = 1, node_rank = 0;  ///< machines, each with as many
   std::string master_addr = "127.0.0.1";
-  std::uint16_t master_port = 0;         ///< 0: a free one, if there is one node
+  std::uint16_t master_port = 0;  ///< 0: a free one, if there is one node
   std::string local_addr = {};
-  bool bind_cores = false;               ///< each rank gets its own part of the usable cores
-  std::filesystem::path log_folder;      ///< rank_K.log of all ranks but 0, which writes to the terminal
-  double grace_s = 8;                    ///< for the others after a failure, before they are killed
+  bool bind_cores = false;  ///< each rank gets its own part of the usable cores
+  std::filesystem::path
+      log_folder;      ///< rank_K.log of all ranks but 0, which writes to the terminal
+  double grace_s = 8;  ///< for the others after a failure, before they are killed
 };
 
 /// Runs `work` in forked processes, one for each local rank, and watches over them; node 0's call

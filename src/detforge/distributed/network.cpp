@@ -1,26 +1,26 @@
 #include "detforge/distributed/network.h"
 
 #include <algorithm>
+#include <arpa/inet.h>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
-#include <memory>
-#include <optional>
-#include <sstream>
-#include <vector>
-
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <ifaddrs.h>
+#include <memory>
 #include <netdb.h>
+#include <optional>
 #include <poll.h>
+#include <sstream>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "detforge/core/error.h"
 
@@ -53,18 +53,19 @@ AddressList resolve(const std::string& host, std::uint16_t port, int type) {
   addrinfo* list = nullptr;
   const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
   if (error != 0) {
-    throw Error(fmt::format("the address of \"{}\" cannot be found: {}", host, ::gai_strerror(error)),
-                "give the address of rank 0's machine: --master-addr, or MASTER_ADDR");
+    throw Error(
+        fmt::format("the address of \"{}\" cannot be found: {}", host, ::gai_strerror(error)),
+        "give the address of rank 0's machine: --master-addr, or MASTER_ADDR");
   }
   return {list, ::freeaddrinfo};
 }
 
 std::string text_of(const sockaddr* address) {
   std::array<char, INET6_ADDRSTRLEN> text = {};
-  const void* bytes = address->sa_family == AF_INET
-                          ? static_cast<const void*>(
-                                &reinterpret_cast<const sockaddr_in*>(address)->sin_addr)
-                          : &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+  const void* bytes =
+      address->sa_family == AF_INET
+          ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in*>(address)->sin_addr)
+          : &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
   return ::inet_ntop(address->sa_family, bytes, text.data(), text.size());
 }
 
@@ -111,8 +112,7 @@ std::optional<std::string> process_with_socket(const std::string& inode) {
   std::error_code error;
   for (const auto& process : std::filesystem::directory_iterator("/proc", error)) {
     std::error_code no_access;
-    for (const auto& file :
-         std::filesystem::directory_iterator(process.path() / "fd", no_access)) {
+    for (const auto& file : std::filesystem::directory_iterator(process.path() / "fd", no_access)) {
       std::error_code gone;
       if (std::filesystem::read_symlink(file, gone) == wanted) {
         std::string name;
@@ -184,8 +184,7 @@ std::string owner_of_port(std::uint16_t port) {
 bool accepts_connections(const std::string& host, std::uint16_t port, double seconds) {
   const AddressList list = resolve(host, port, SOCK_STREAM);
   for (const addrinfo* to = list.get(); to != nullptr; to = to->ai_next) {
-    const Socket socket(
-        ::socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const Socket socket(::socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (socket.fd() < 0) {
       continue;
     }

@@ -1,12 +1,12 @@
 #include "detforge/distributed/presence.h"
 
 #include <array>
+#include <unistd.h>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "detforge/core/error.h"
 
@@ -20,10 +20,10 @@ std::string host_name() {
 }
 
 std::string to_text(const RankState& state) {
-  return nlohmann::json{{"host", state.host},           {"pid", state.pid},
-                        {"phase", state.phase},         {"iteration", state.iteration},
-                        {"progress", state.progress},   {"beat", state.beat},
-                        {"waits", state.waits},         {"patient", state.is_patient}}
+  return nlohmann::json{{"host", state.host},         {"pid", state.pid},
+                        {"phase", state.phase},       {"iteration", state.iteration},
+                        {"progress", state.progress}, {"beat", state.beat},
+                        {"waits", state.waits},       {"patient", state.is_patient}}
       .dump();
 }
 
@@ -45,9 +45,7 @@ std::string state_key(const std::string& prefix, std::int64_t rank) {
 
 }  // namespace
 
-std::optional<RankState> read_state(KeyStore& store,
-                                    const std::string& prefix,
-                                    std::int64_t rank) {
+std::optional<RankState> read_state(KeyStore& store, const std::string& prefix, std::int64_t rank) {
   const auto text = store.get(state_key(prefix, rank));
   return text ? std::optional(from_text(*text)) : std::nullopt;
 }
@@ -103,13 +101,13 @@ void Presence::progress() {
 
 void Presence::tell() {
   store_->set(state_key(options_.prefix, options_.rank), to_text({.host = host_,
-                                                    .pid = ::getpid(),
-                                                    .phase = phase_.load(),
-                                                    .iteration = iteration_,
-                                                    .progress = progress_,
-                                                    .beat = ++beat_,
-                                                    .waits = waiting_ > 0,
-                                                    .is_patient = is_patient_}));
+                                                                  .pid = ::getpid(),
+                                                                  .phase = phase_.load(),
+                                                                  .iteration = iteration_,
+                                                                  .progress = progress_,
+                                                                  .beat = ++beat_,
+                                                                  .waits = waiting_ > 0,
+                                                                  .is_patient = is_patient_}));
 }
 
 void Presence::run() {
@@ -183,10 +181,10 @@ std::string Presence::diagnose(double waited_s) {
       return fmt::format("no sign of life (killed, stopped or cut off) of {}",
                          fmt::join(dead, "; "));
     }
-    return busy.empty() ? fmt::format("all ranks live and wait for each other, after {:.0f} s",
-                                      waited_s)
-                        : fmt::format("alive, but not here after {:.0f} s: {}", waited_s,
-                                      fmt::join(busy, "; "));
+    return busy.empty()
+               ? fmt::format("all ranks live and wait for each other, after {:.0f} s", waited_s)
+               : fmt::format("alive, but not here after {:.0f} s: {}", waited_s,
+                             fmt::join(busy, "; "));
   } catch (const Error& error) {
     return error.message();
   } catch (const std::exception& error) {

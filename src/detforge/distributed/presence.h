@@ -39,9 +39,10 @@ void report_failure(KeyStore& store, const std::string& prefix, const std::strin
 /// The text of report_failure(), of any rank.
 std::optional<std::string> read_failure(KeyStore& store, const std::string& prefix);
 
-/// Tells all ranks, through the store, that this one lives and what it is doing, and watches whether
-/// one of them has failed. A thread of its own does both every interval, so that a rank whose main
-/// thread computes for minutes is not taken for dead, and one that is stopped or killed is.
+/// Tells all ranks, through the store, that this one lives and what it is doing, and watches
+/// whether one of them has failed. A thread of its own does both every interval, so that a rank
+/// whose main thread computes for minutes is not taken for dead, and one that is stopped or killed
+/// is.
 class Presence {
  public:
   struct Options {
@@ -78,8 +79,8 @@ class Presence {
   /// Every rank's state as last told; nothing of ranks that never did.
   std::vector<std::optional<RankState>> states();
   /// Who keeps the others waiting, and why: the failure that was reported, else the ranks whose
-  /// process does not live (takes a few intervals to find out), else those that live and do not wait
-  /// for others. `waited_s` is how long for. Does not throw.
+  /// process does not live (takes a few intervals to find out), else those that live and do not
+  /// wait for others. `waited_s` is how long for. Does not throw.
   std::string diagnose(double waited_s);
 
  private:

@@ -59,8 +59,7 @@ class GlooCommunicator final : public Communicator {
       : shared_(std::move(shared)), name_(name) {
     const ProcessPlace& place = shared_->options.place;
     auto options = c10d::ProcessGroupGloo::Options::create(shared_->options.timeout);
-    options->devices.push_back(
-        c10d::ProcessGroupGloo::createDeviceForHostname(shared_->address));
+    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(shared_->address));
     options->threads = 1;  // calls of a channel follow each other
     const auto store = c10::make_intrusive<c10d::PrefixStore>(
         store_prefix(place) + "/" + name,
@@ -144,8 +143,8 @@ class GlooCommunicator final : public Communicator {
   void give_up(const std::string& reason) override {
     shared_->presence->report_failure(fmt::format(
         "{} failed: {}",
-        describe_rank(rank(), read_state(*shared_->store, store_prefix(shared_->options.place),
-                                         rank())),
+        describe_rank(rank(),
+                      read_state(*shared_->store, store_prefix(shared_->options.place), rank())),
         reason));
   }
 
@@ -215,8 +214,7 @@ class GlooCommunicator final : public Communicator {
       std::vector<Tensor> part{at::from_blob(bytes.data() + begin,
                                              {std::min(size - begin, kMostBytes)},
                                              at::TensorOptions(at::kByte))};
-      watched("a gathering",
-              [&] { group_->recv(part, static_cast<int>(from), 0)->wait(); });
+      watched("a gathering", [&] { group_->recv(part, static_cast<int>(from), 0)->wait(); });
     }
     return bytes;
   }
@@ -228,8 +226,8 @@ class GlooCommunicator final : public Communicator {
   std::int64_t barriers_ = 0;
 };
 
-/// A counter in the store. Who is missing is looked at every second: as long as it gets on, or works
-/// at what may take any time, and its process lives, it is waited for.
+/// A counter in the store. Who is missing is looked at again and again: as long as it gets on, or
+/// works at what may take any time, and its process lives, it is waited for.
 void GlooCommunicator::barrier() {
   const std::string key =
       fmt::format("{}/barrier/{}/{}", store_prefix(shared_->options.place), name_, ++barriers_);
@@ -243,7 +241,7 @@ void GlooCommunicator::barrier() {
   for (milliseconds pause{1}; shared_->store->add(key, 0) < world_size();
        pause = std::min(pause * 2, milliseconds(100))) {
     std::this_thread::sleep_for(pause);
-    if (look.elapsed_s() < 1) {
+    if (look.elapsed_s() < std::min(1.0, timeout_s / 8)) {
       continue;
     }
     look.restart();
@@ -277,8 +275,7 @@ std::unique_ptr<Communicator> join_process_group(const ProcessGroupOptions& opti
   const ProcessPlace& place = options.place;
   auto shared = std::make_shared<Shared>();
   shared->options = options;
-  shared->address =
-      choose_local_address(place.local_addr, place.master_addr, place.master_port);
+  shared->address = choose_local_address(place.local_addr, place.master_addr, place.master_port);
   if (place.local_world_size < place.world_size && is_loopback(shared->address)) {
     throw Error(
         fmt::format("this machine would be reached at {}, which other machines cannot do",
@@ -288,15 +285,21 @@ std::unique_ptr<Communicator> join_process_group(const ProcessGroupOptions& opti
         Error::Kind::kUsage);
   }
   const KeyStore::Place meeting{place.master_addr, place.master_port};
-  shared->store = place.serves_store ? KeyStore::serve(meeting)
-                                     : KeyStore::connect(meeting, options.timeout);
-  const std::vector<std::string> addresses = meet(*shared->store, options, shared->address);
-  shared->presence = std::make_unique<Presence>(
-      KeyStore::connect(shared->store->place(), options.timeout),
-      Presence::Options{.rank = place.rank,
-                        .world_size = place.world_size,
-                        .prefix = store_prefix(place),
-                        .interval = options.heartbeat});
+  shared->store =
+      place.serves_store ? KeyStore::serve(meeting) : KeyStore::connect(meeting, options.timeout);
+  std::vector<std::string> addresses;
+  try {
+    addresses = meet(*shared->store, options, shared->address);
+  } catch (const Error& error) {
+    report_failure(*shared->store, store_prefix(place), error.what());
+    throw;
+  }
+  shared->presence =
+      std::make_unique<Presence>(KeyStore::connect(shared->store->place(), options.timeout),
+                                 Presence::Options{.rank = place.rank,
+                                                   .world_size = place.world_size,
+                                                   .prefix = store_prefix(place),
+                                                   .interval = options.heartbeat});
   auto communicator = std::make_unique<GlooCommunicator>(shared, "main");
   log::info("rank {} of {}, started by {}, met at {}:{}; addresses: {}", place.rank,
             place.world_size, place.started_by, meeting.host, shared->store->place().port,

@@ -27,7 +27,10 @@ constexpr std::array kLaunchers = {
     Launcher{"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "", "SLURM_JOB_ID"},
 };
 
-std::int64_t number(const char* name, std::string_view text, std::int64_t least, std::int64_t most) {
+std::int64_t number(const char* name,
+                    std::string_view text,
+                    std::int64_t least,
+                    std::int64_t most) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < least || value > most) {

@@ -24,8 +24,8 @@ struct ProcessPlace {
 ///   RANK, WORLD_SIZE [, LOCAL_RANK, LOCAL_WORLD_SIZE], MASTER_ADDR, MASTER_PORT
 ///   OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE; PMI_RANK, PMI_SIZE, MPI_LOCALRANKID
 ///   SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID, SLURM_STEP_NODELIST, SLURM_JOB_ID
-/// MASTER_ADDR and MASTER_PORT are honoured with all of them; without them, srun's ranks meet on the
-/// first node of the list and those of one machine on loopback, at a port made of the job's id.
+/// MASTER_ADDR and MASTER_PORT are honoured with all of them; without them, srun's ranks meet on
+/// the first node of the list and those of one machine on loopback, at a port made of the job's id.
 /// Nothing if there is one process only. Throws Error (kUsage) for numbers that make no sense or no
 /// place to meet.
 ///   get  reads a variable, null if it is not set (std::getenv)

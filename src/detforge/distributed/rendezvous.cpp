@@ -1,10 +1,10 @@
 #include "detforge/distributed/rendezvous.h"
 
 #include <thread>
+#include <unistd.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include "detforge/core/log.h"
 #include "detforge/core/timer.h"
@@ -23,13 +23,12 @@ double seconds(std::chrono::milliseconds time) {
 }
 
 void claim_rank(KeyStore& store, const std::string& prefix, const ProcessPlace& place) {
-  if (place.rank >= place.world_size ||
-      store.add(key_of(prefix, "claims", place.rank), 1) > 1) {
-    throw Error(fmt::format("two processes claim to be rank {} of {}", place.rank,
-                            place.world_size),
-                "each process needs its own rank (--node-rank, RANK); end processes that an earlier "
-                "run left behind",
-                Error::Kind::kUsage);
+  if (place.rank >= place.world_size || store.add(key_of(prefix, "claims", place.rank), 1) > 1) {
+    throw Error(
+        fmt::format("two processes claim to be rank {} of {}", place.rank, place.world_size),
+        "each process needs its own rank (--node-rank, RANK); end processes that an earlier "
+        "run left behind",
+        Error::Kind::kUsage);
   }
 }
 

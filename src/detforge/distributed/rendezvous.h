@@ -9,8 +9,8 @@
 
 namespace detforge {
 
-/// Connects to the store of the run, or serves it, and waits until every rank is there. Returns each
-/// rank's address. Throws as join_process_group() says.
+/// Connects to the store of the run, or serves it, and waits until every rank is there. Returns
+/// each rank's address. Throws as join_process_group() says.
 std::vector<std::string> meet(KeyStore& store,
                               const ProcessGroupOptions& options,
                               const std::string& own_address);

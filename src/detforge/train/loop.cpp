@@ -10,6 +10,96 @@
 
 namespace detforge {
 
+namespace {
+
+/// One step, from its batch to its report's hooks.
+class Loop {
+ public:
+  Loop(const TrainParts& parts, const LoopOptions& options, const std::vector<Hook*>& hooks)
+      : parts_(parts), options_(options), hooks_(hooks), progress_(options.start) {}
+
+  LoopResult run() {
+    while (progress_.iteration < options_.max_iter) {
+      if (parts_.communicator.world_size() > 1) {
+        place_ = parts_.source.state();
+      }
+      if (step()) {
+        log::info("{}: stopped cleanly after iteration {}; continue with --resume", stop_reason(),
+                  progress_.iteration - 1);
+        return {StopReason::kSignal, progress_};
+      }
+    }
+    return {StopReason::kFinished, progress_};
+  }
+
+  const TrainProgress& progress() const { return progress_; }
+  const std::string& place() const { return place_; }
+
+ private:
+  static std::string stop_reason() {
+    const char* signal = StopSignals::received();
+    return signal != nullptr ? signal : "a signal to another rank";
+  }
+
+  /// True if a signal asked to stop.
+  bool step() {
+    const std::int64_t iteration = progress_.iteration;
+    const double lr = parts_.schedule.lr(iteration);
+    parts_.communicator.enter("loading data", iteration);
+    const Timer timer;
+    const Batch batch = parts_.source.next();
+    const double data_s = timer.elapsed_s();
+    const StepResult result = compute(batch, iteration, lr);
+    if (parts_.ema != nullptr && result.updated()) {
+      parts_.ema->update();
+    }
+    const double step_s = timer.elapsed_s();
+    progress_.iteration += 1;
+    progress_.images_seen += result.images;
+    const bool stopping = result.stop_requested && progress_.iteration < options_.max_iter;
+    const StepReport report{.iteration = iteration,
+                            .batch = batch,
+                            .result = result,
+                            .lr = lr,
+                            .data_s = data_s,
+                            .step_s = step_s,
+                            .progress = progress_,
+                            .last = stopping || progress_.iteration == options_.max_iter,
+                            .stopping = stopping};
+    for (Hook* hook : hooks_) {
+      hook->after_step(report);
+    }
+    return stopping;
+  }
+
+  StepResult compute(const Batch& batch, std::int64_t iteration, double lr) {
+    try {
+      return train_step(parts_.detector, parts_.optimizer, parts_.communicator, batch,
+                        {.lr = lr,
+                         .accumulation_steps = options_.accumulation_steps,
+                         .precision = parts_.precision,
+                         .reducer = parts_.reducer,
+                         .iteration = iteration,
+                         .stop_requested = StopSignals::received() != nullptr});
+    } catch (CommunicationError& error) {
+      error.add_where(fmt::format("iteration {}", iteration));
+      throw;
+    } catch (Error& error) {
+      error.add_where(
+          fmt::format("iteration {}, images {}", iteration, fmt::join(batch.images.paths, " ")));
+      throw;
+    }
+  }
+
+  const TrainParts& parts_;
+  const LoopOptions& options_;
+  const std::vector<Hook*>& hooks_;
+  TrainProgress progress_;
+  std::string place_;  ///< of the source, before the batch of the step that runs
+};
+
+}  // namespace
+
 LoopResult train(const TrainParts& parts,
                  const LoopOptions& options,
                  const std::vector<Hook*>& hooks) {
@@ -22,55 +112,22 @@ LoopResult train(const TrainParts& parts,
   // from the same steps of another.
   at::get_num_threads();
   const StopSignals signals;
-  TrainProgress progress = options.start;
   parts.detector.train();
   if (parts.ema != nullptr && parts.ema->updates() == 0) {
     parts.ema->restart();  // weights were loaded after it was made
   }
-  while (progress.iteration < options.max_iter) {
-    const std::int64_t iteration = progress.iteration;
-    const double lr = parts.schedule.lr(iteration);
-    const Timer timer;
-    const Batch batch = parts.source.next();
-    const double data_s = timer.elapsed_s();
-    StepResult result;
-    try {
-      result = train_step(parts.detector, parts.optimizer, parts.communicator, batch,
-                          {.lr = lr,
-                           .accumulation_steps = options.accumulation_steps,
-                           .precision = parts.precision});
-    } catch (Error& error) {
-      error.add_where(
-          fmt::format("iteration {}, images {}", iteration, fmt::join(batch.images.paths, " ")));
-      throw;
+  Loop loop(parts, options, hooks);
+  try {
+    return loop.run();
+  } catch (const CommunicationError&) {
+    if (options.rescue) {
+      options.rescue(loop.progress(), loop.place());
     }
-    if (parts.ema != nullptr && result.updated()) {
-      parts.ema->update();
-    }
-    const double step_s = timer.elapsed_s();
-    progress.iteration += 1;
-    progress.images_seen += batch.images.count() * parts.communicator.world_size();
-    const bool stopping =
-        StopSignals::received() != nullptr && progress.iteration < options.max_iter;
-    const StepReport report{.iteration = iteration,
-                            .batch = batch,
-                            .result = result,
-                            .lr = lr,
-                            .data_s = data_s,
-                            .step_s = step_s,
-                            .progress = progress,
-                            .last = stopping || progress.iteration == options.max_iter,
-                            .stopping = stopping};
-    for (Hook* hook : hooks) {
-      hook->after_step(report);
-    }
-    if (stopping) {
-      log::info("{}: stopped cleanly after iteration {}; continue with --resume",
-                StopSignals::received(), iteration);
-      return {StopReason::kSignal, progress};
-    }
+    throw;
+  } catch (const std::exception& error) {
+    parts.communicator.give_up(error.what());
+    throw;
   }
-  return {StopReason::kFinished, progress};
 }
 
 }  // namespace detforge

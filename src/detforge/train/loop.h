@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "detforge/data/batch_source.h"
@@ -51,13 +53,19 @@ struct TrainParts {
   BatchSource& source;
   Communicator& communicator;
   Ema* ema = nullptr;  ///< updated after each step that changed the weights; null: no average
-  Precision* precision = nullptr;  ///< null: all is f32
+  Precision* precision = nullptr;      ///< null: all is f32
+  GradientReducer* reducer = nullptr;  ///< needed by several ranks
 };
+
+/// What a run with a rank lost can still do: keep the state before the step that failed.
+///   place  of the batch source, before that step's batch
+using Rescue = std::function<void(const TrainProgress& progress, const std::string& place)>;
 
 struct LoopOptions {
   std::int64_t max_iter = 90000;
   TrainProgress start = {};             ///< of a resumed run
   std::int64_t accumulation_steps = 1;  ///< parts of a batch, see StepOptions
+  Rescue rescue = {};                   ///< called on CommunicationError, which is then rethrown
 };
 
 struct LoopResult {
@@ -68,7 +76,8 @@ struct LoopResult {
 /// Trains from `start` to `max_iter` steps, or until SIGTERM or SIGINT; the step in progress is
 /// completed and the hooks are called as after the last step. Hooks are called after each step in
 /// the order given, which is: NonFiniteGuard, TrainingLog, CheckpointHook, EvaluationHook. What a
-/// hook or the loader throws ends the run. Throws Error if `start` is at max_iter already.
+/// hook or the loader throws ends the run; other ranks are told. A signal to one rank stops all
+/// after the same step. Throws Error if `start` is at max_iter already.
 LoopResult train(const TrainParts& parts,
                  const LoopOptions& options,
                  const std::vector<Hook*>& hooks);

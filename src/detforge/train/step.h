@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "detforge/distributed/communicator.h"
+#include "detforge/distributed/gradient_reducer.h"
 #include "detforge/models/detector.h"
 #include "detforge/structures/batch.h"
 #include "detforge/train/optimizer.h"
@@ -18,29 +19,41 @@ struct StepOptions {
   /// Parts that the batch is worked through in, one after the other: so much less memory for
   /// activations. More than the batch has images: one part an image.
   std::int64_t accumulation_steps = 1;
-  Precision* precision = nullptr;  ///< whose loss scale is used and adapted; null: all is f32
+  Precision* precision = nullptr;      ///< whose loss scale is used and adapted; null: all is f32
+  GradientReducer* reducer = nullptr;  ///< of the optimizer's parameters; needed by several ranks
+  std::int64_t iteration = -1;         ///< for who asks what this rank is doing
+  bool stop_requested = false;         ///< this rank was told to stop after the step
 };
 
 /// What one training step computed.
 struct StepResult {
-  std::vector<std::pair<std::string, double>> losses;  ///< the detector's terms, means over ranks
-  double total = 0;                                    ///< their sum
+  std::int64_t images = 0;  ///< of all ranks
+  std::vector<std::pair<std::string, double>>
+      losses;             ///< the detector's terms, of the images of all ranks
+  double total = 0;       ///< their sum
   double grad_norm = 0;   ///< L2 norm of all true gradients, before clipping; 0 without backward
   double loss_scale = 1;  ///< that the gradients were computed with
   std::string
       nonfinite;  ///< empty, or what was not finite: "loss_cls = nan, ..." or "the gradient of X"
+  bool is_own_fault = false;                              ///< losses of this rank were not finite
+  bool stop_requested = false;                            ///< of any rank
   double forward_s = 0, backward_s = 0, optimizer_s = 0;  ///< seconds, over all parts
+  ReductionTimes reduction;                               ///< of the backward pass
 
   /// False: the parameters were left exactly as they were.
   bool updated() const { return nonfinite.empty(); }
 };
 
-/// The one training step of every mode: losses, sum, scale, backward, mean gradient over ranks,
+/// The one training step of every mode: losses, sum, scale, backward, sum of gradients over ranks,
 /// unscale and finite check, clip, update. If a loss term or a gradient is not finite on any rank,
 /// or the detector throws an Error of kNonFinite, no rank updates: weights, momentum and buffers
 /// (batch norm's statistics) are bit for bit what they were, and a dynamic loss scale is halved.
-/// The detector must be in training mode. After an exception the parameters are unchanged, the
-/// gradients undefined or partial.
+/// The detector must be in training mode. After an exception (CommunicationError too) parameters
+/// and buffers are unchanged, the gradients undefined or partial.
+///
+/// Ranks have parts of one batch, of any sizes: each loss term is divided by what it is a mean over
+/// in the images of all ranks, so that W ranks take the step of one rank with all the images. Batch
+/// norm in training mode is the exception, unless it is SyncBN.
 ///
 /// Accumulation changes memory and time only: images, padding and random numbers stay those of the
 /// whole batch, and every loss is divided by the numbers of the whole batch, which

@@ -49,9 +49,9 @@ MaskBranch::MaskBranch(const MaskHeadOptions& options,
       head_(options, channels, num_classes) {}
 
 LossTerm MaskBranch::loss(const std::vector<Tensor>& maps,
-                        const std::vector<SampledRois>& rois,
-                        const std::vector<Targets>& targets,
-                        const LossCounts* whole) const {
+                          const std::vector<SampledRois>& rois,
+                          const std::vector<Targets>& targets,
+                          const LossCounts* whole) const {
   std::vector<Tensor> boxes;
   std::vector<Tensor> labels;
   std::vector<Tensor> grids;

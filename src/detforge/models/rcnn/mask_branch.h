@@ -26,9 +26,9 @@ class MaskBranch {
   /// Throws Error if an image has objects but not one segmentation for each.
   /// Ref: He et al., arXiv:1703.06870, sec. 3; Detectron2's mask_rcnn_loss.
   LossTerm loss(const std::vector<Tensor>& maps,
-              const std::vector<SampledRois>& rois,
-              const std::vector<Targets>& targets,
-              const LossCounts* whole = nullptr) const;
+                const std::vector<SampledRois>& rois,
+                const std::vector<Targets>& targets,
+                const LossCounts* whole = nullptr) const;
 
   /// How many masks loss() would see. Same Error.
   std::int64_t count(const std::vector<SampledRois>& rois,
