@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Trains every shipped recipe in O2 with f16 (dynamic loss scale) on small drawings: every loss must be finite, and nearly every step an
-# update. Networks with frozen norms start from random weights whose residual branches are scaled as trained ones are: with norms that do
-# nothing, 33 random blocks double the activations until they are infinite in any type of 16 bits.
+# update. Backbones with fixed norms start from random weights whose residual branches are scaled as trained ones are: with norms that do
+# nothing, 33 random blocks double the activations until they are infinite in f16.
 #   scripts/check_recipes.sh [--steps 200] [--size 128] [--half fp16|bf16] [RECIPE...]
 # Needs the release build and python3-torch; about 20 minutes on two cores.
 set -euo pipefail
@@ -34,13 +34,13 @@ train() { # RECIPE FOLDER STEPS OVERRIDES...: keeps what it says in FOLDER.log
     SOLVER.IMS_PER_BATCH 2 SOLVER.ACCUMULATION_STEPS 1 SOLVER.MAX_ITER "$steps" TEST.EVAL_PERIOD 0 SEED 1 \
     "$@" >"$folder.log" 2>&1 || { tail -30 "$folder.log" >&2; return 1; }
 }
-# The first weights of a network whose backbone has frozen norms, with the last norm of each residual block scaled down.
+# The first weights of a network whose backbone has fixed norms, with the last norm of each residual block scaled down.
 settle_norms() { # CHECKPOINT WEIGHTS
   /usr/bin/python3 - "$1" "$2" <<'PYTHON'
 import re, sys, torch
 model = torch.load(sys.argv[1], map_location="cpu")["model"]
 for name, tensor in model.items():
-    if re.search(r"res\d\.\d+\.conv3\.norm\.weight$", name):
+    if re.search(r"(res\d\.\d+\.conv3\.norm|\.res\d+\.conv2\.bn)\.weight$", name):
         tensor.mul_(0.2)
 torch.save({"model": model}, sys.argv[2])
 PYTHON
@@ -50,7 +50,7 @@ printf '%-56s %6s %8s %12s %12s\n' recipe steps skipped "first loss" "last loss"
 for recipe in "${recipes[@]}"; do
   name=$(basename "$recipe" .yaml)
   start=(MODEL.WEIGHTS "")
-  if grep 'NORM: "\?FrozenBN' <("$detforge" config "$recipe" 2>/dev/null) >/dev/null; then
+  if grep 'NORM: "\?FrozenBN\|NORM_EVAL: true' <("$detforge" config "$recipe" 2>/dev/null) >/dev/null; then
     start+=(MODEL.PIXEL_STD "[57.375, 57.12, 58.395]")
     train "$recipe" "$out/$name.start" 1 "${start[@]}"
     settle_norms "$out/$name.start/checkpoints/last.pth" "$out/$name.pth"

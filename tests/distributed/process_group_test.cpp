@@ -170,7 +170,7 @@ TEST(FieldReportF63, APartialLaunchSaysWhomItWaitsForAndEnds) {
       return 1;
     }
     return 0;
-  });
+  }).status;
   EXPECT_EQ(status, 1);
   EXPECT_LT(timer.elapsed_s(), 9);
   std::ifstream stream(ranks.folder.path() / "rank_1.log");

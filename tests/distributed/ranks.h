@@ -44,7 +44,7 @@ class Ranks {
         return 1;
       }
       return testing::Test::HasFailure() ? 1 : 0;
-    });
+    }).status;
   }
 
   /// What rank K > 0 wrote to stdout and stderr.

@@ -142,7 +142,7 @@ TEST_F(LoopTest, EvaluatesPeriodicallyAndAtTheEndInEvalModeAndKeepsTheBest) {
         return EvaluationResult{.metric = 1.0 / static_cast<double>(iteration),
                                 .values = {{"bbox/AP", 12.5}}};
       },
-      2, detector, checkpointer, log);
+      2, detector, checkpointer, &log);
   train(parts(), {.max_iter = 5}, {&log, &evaluation});
   EXPECT_TRUE(detector.is_training());
   EXPECT_EQ(evaluated, (std::vector<std::int64_t>{2, 4, 5}));
@@ -168,7 +168,7 @@ TEST_F(LoopTest, EvaluatesTheAverageAndTrainsOnWithTheWeights) {
         }
         return {.metric = 0.5, .values = {}};
       },
-      2, detector, averaging, log, &ema);
+      2, detector, averaging, &log, &ema);
   TrainParts averaged = parts();
   averaged.ema = &ema;
   train(averaged, {.max_iter = 4}, {&evaluation});
@@ -208,7 +208,7 @@ TEST_F(LoopTest, SkippedStepsDoNotEnterTheAverage) {
 TEST_F(LoopTest, UndefinedMetricMakesNoBestCheckpoint) {
   TrainingLog log({.folder = folder.path(), .max_iter = 1, .tensorboard = false});
   EvaluationHook evaluation([](std::int64_t) { return EvaluationResult{}; }, 1, detector,
-                            checkpointer, log);
+                            checkpointer, &log);
   train(parts(), {.max_iter = 1}, {&evaluation});
   EXPECT_FALSE(std::filesystem::exists(folder / "checkpoints" / "best.pth"));
 }

@@ -139,6 +139,30 @@ void add_threads(CLI::App& app, int& out) {
       ->capture_default_str();
 }
 
+void add_ranks(CLI::App& app, RankArguments& out) {
+  const auto count = [&](const char* name, std::int64_t& value, const char* text) {
+    return app.add_option(name, value, text)->type_name("N")->check(
+        CLI::Range(std::int64_t{0}, std::int64_t{1} << 20).description(""));
+  };
+  count("--nproc", out.nproc,
+        "Ranks to start on this machine; else what torchrun, mpirun or srun started");
+  count("--nnodes", out.nnodes, "Machines; each runs this command with its --node-rank")
+      ->capture_default_str();
+  count("--node-rank", out.node_rank, "Number of this machine, from 0")->capture_default_str();
+  app.add_option("--master-addr", out.master_addr, "Address of machine 0")
+      ->type_name("ADDRESS")
+      ->capture_default_str();
+  app.add_option("--master-port", out.master_port,
+                 "Port there; 0 = a free one, if there is one machine")
+      ->type_name("N")
+      ->check(CLI::Range(0, 65535).description(""))
+      ->capture_default_str();
+  app.add_option("--local-addr", out.local_addr,
+                 "Address or interface of this machine; else the one on the way to the master")
+      ->type_name("ADDRESS");
+  app.add_flag("--bind-cores", out.bind_cores, "Gives each rank its own part of the cores");
+}
+
 void add_allocator(CLI::App& app, Allocator& out) {
   app.add_option_function<std::string>(
          "--allocator",

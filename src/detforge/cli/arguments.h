@@ -20,6 +20,17 @@ struct HeightWidth {
 /// What --allocator chooses: the heap of core/caching_allocator.h, or malloc.
 enum class Allocator { kCaching, kSystem };
 
+/// The processes of a run. Without --nproc it is the environment that says what there is.
+struct RankArguments {
+  std::int64_t nproc = 0;  ///< ranks on this machine; 0 = not given
+  std::int64_t nnodes = 1, node_rank = 0;
+  std::string master_addr = "127.0.0.1";
+  int master_port = 0;     ///< 0 = a free one
+  std::string local_addr;  ///< or the name of an interface; empty = by the route to the master
+  bool bind_cores = false;
+  std::int64_t max_restarts = 0;
+};
+
 struct TrainArguments {
   std::string config;  ///< may be empty with `resume`
   std::vector<std::string> overrides;
@@ -31,6 +42,7 @@ struct TrainArguments {
   std::string data;                 ///< see resolve_datasets
   int threads = 0;                  ///< 0 = all usable cores
   Allocator allocator = Allocator::kCaching;
+  RankArguments ranks;
 };
 
 struct EvalArguments {
@@ -43,6 +55,7 @@ struct EvalArguments {
   bool pycocotools_compat = false;
   std::int64_t pictures = 8;
   Allocator allocator = Allocator::kCaching;
+  RankArguments ranks;
 };
 
 struct PredictArguments {

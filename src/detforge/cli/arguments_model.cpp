@@ -44,6 +44,9 @@ Declaration declare_train(CLI::App& parent) {
                    "/data/coco \\\n"
                    "      --output runs/r50 SOLVER.IMS_PER_BATCH 4 SOLVER.BASE_LR 0.005\n"
                    "  detforge train --resume runs/r50\n"
+                   "  detforge train configs/shapes.yaml --nproc 2\n"
+                   "  detforge train configs/shapes.yaml --nproc 8 --nnodes 2 --node-rank 0 \\\n"
+                   "      --master-addr 10.0.0.1 --master-port 23333\n"
                    "  detforge train configs/shapes.yaml --init runs/shapes/checkpoints/best.pth "
                    "--eval-only"});
   auto arguments = std::make_shared<TrainArguments>();
@@ -63,6 +66,11 @@ Declaration declare_train(CLI::App& parent) {
   app->add_option("--data", arguments->data, kDataHelp)->type_name("DIR");
   add_threads(*app, arguments->threads);
   add_allocator(*app, arguments->allocator);
+  add_ranks(*app, arguments->ranks);
+  app->add_option("--max-restarts", arguments->ranks.max_restarts,
+                  "Times to go on from the last checkpoint after a rank was lost")
+      ->type_name("N")
+      ->capture_default_str();
   add_cfg_options(*app, *cfg_options);
   return {
       app, [=](std::vector<std::string> words) -> Command {
@@ -112,6 +120,7 @@ Declaration declare_eval(CLI::App& parent) {
       ->capture_default_str();
   add_threads(*app, arguments->threads);
   add_allocator(*app, arguments->allocator);
+  add_ranks(*app, arguments->ranks);
   add_cfg_options(*app, *cfg_options);
   return {app, [=](const std::vector<std::string>& words) -> Command {
             EvalArguments result = *arguments;

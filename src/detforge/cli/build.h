@@ -4,6 +4,7 @@
 
 #include "detforge/config/config.h"
 #include "detforge/data/loader.h"
+#include "detforge/distributed/communicator.h"
 #include "detforge/models/detector.h"
 #include "detforge/models/rcnn/faster_rcnn.h"
 #include "detforge/train/checkpoint.h"
@@ -21,6 +22,8 @@ FasterRcnnOptions faster_rcnn_options(const Config& config);
 std::int64_t class_count(const Config& config);
 /// The model with weights from SEED; MODEL.WEIGHTS is not loaded here.
 std::shared_ptr<Detector> build_detector(const Config& config);
+/// The same as one rank of a run: norms of type SyncBN see the images of all ranks.
+std::shared_ptr<Detector> build_detector(const Config& config, Communicator& communicator);
 
 /// The same detector with TEST.AUG: give it images as they are in the file.
 std::shared_ptr<Detector> with_test_time_augmentation(const Config& config,
@@ -40,6 +43,9 @@ LoaderOptions train_loader_options(const Config& config);
 LoaderOptions test_loader_options(const Config& config);
 
 /// build_training.cpp
+/// Batch, rate and lengths of a recipe for SOLVER.REFERENCE_WORLD_SIZE ranks, for those that there
+/// are (linear rule, as Detectron2's auto_scale_workers); the key is 0 then. Logs what it changed.
+Config with_actual_world_size(Config config, std::int64_t world_size);
 /// Of the training data, repeats (REPEAT_THRESHOLD) counted.
 EpochLength epoch_length(const Config& config, const CocoDataset& dataset);
 /// The config with lengths in epochs (MAX_EPOCHS, STEPS_EPOCHS, ...) turned into steps and BASE_LR

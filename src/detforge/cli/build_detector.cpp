@@ -12,6 +12,7 @@
 #include "detforge/eval/test_time_augmentation.h"
 #include "detforge/models/darknet/darknet_detector.h"
 #include "detforge/models/rcnn/faster_rcnn.h"
+#include "detforge/models/synchronise_norms.h"
 #include "detforge/models/yolo/yolov3.h"
 
 // The detector as one nested expression per part: reading this file replaces reading the config.
@@ -25,8 +26,11 @@ NormType norm_type(const std::string& name) {
   if (name == "FrozenBN") {
     return NormType::kFrozenBn;
   }
-  if (name == "BN" || name == "SyncBN") {  // one process: the batch is all there is to synchronise
+  if (name == "BN") {
     return NormType::kBn;
+  }
+  if (name == "SyncBN") {
+    return NormType::kSyncBn;
   }
   return NormType::kGn;  // the schema admits no other
 }
@@ -156,7 +160,7 @@ Darknet53Options darknet53_options(const ModelConfig& model) {
   const DarknetConfig& darknet = model.darknet;
   Darknet53Options options{
       .stem_channels = darknet.stem_out_channels,
-      .norm = darknet.norm_eval ? NormType::kEvalBn : NormType::kBn,
+      .norm = darknet.norm_eval ? NormType::kEvalBn : norm_type(model.yolo.norm),
       .checkpoint = model.backbone.checkpoint,
       .frozen_stages = static_cast<int>(darknet.freeze_at),
   };
@@ -211,8 +215,8 @@ YoloV3Options yolov3_options(const Config& config) {
   const YoloConfig& yolo = config.model.yolo;
   return {
       .darknet = darknet53_options(config.model),
-      .neck = {.widths = yolo.neck_channels},
-      .head = {.widths = yolo.head_channels},
+      .neck = {.widths = yolo.neck_channels, .norm = norm_type(yolo.norm)},
+      .head = {.widths = yolo.head_channels, .norm = norm_type(yolo.norm)},
       .layout = {.scales = yolo_scales(yolo), .num_classes = yolo.num_classes},
       .loss = yolo_loss_options(yolo),
       .output = yolo_output_options(config),
@@ -263,6 +267,12 @@ std::shared_ptr<Detector> build_detector(const Config& config) {
     return std::make_shared<DarknetDetector>(darknet_options(config), seed);
   }
   return std::make_shared<FasterRcnn>(faster_rcnn_options(config), seed);
+}
+
+std::shared_ptr<Detector> build_detector(const Config& config, Communicator& communicator) {
+  std::shared_ptr<Detector> detector = build_detector(config);
+  synchronise_norms(*detector, communicator);
+  return detector;
 }
 
 std::shared_ptr<Detector> with_test_time_augmentation(const Config& config,

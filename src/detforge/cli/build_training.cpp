@@ -1,8 +1,11 @@
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "detforge/cli/build.h"
 #include "detforge/config/architecture.h"
@@ -51,6 +54,39 @@ Config with_resolved_schedule(Config config, const EpochLength& epoch) {
     solver.base_lr_end = scale_lr_linearly(solver.base_lr_end, solver.ims_per_batch, reference);
     solver.base_lr = lr;
   }
+  return config;
+}
+
+Config with_actual_world_size(Config config, std::int64_t world_size) {
+  SolverConfig& solver = config.solver;
+  const std::int64_t reference = std::exchange(solver.reference_world_size, 0);
+  if (reference == 0 || reference == world_size) {
+    return config;
+  }
+  const double scale = static_cast<double>(world_size) / static_cast<double>(reference);
+  const double images = static_cast<double>(solver.ims_per_batch) * scale;
+  DETFORGE_CHECK(images == std::round(images) && images >= 1,
+                 fmt::format("SOLVER.IMS_PER_BATCH {} for {} ranks is no whole number for {}",
+                             solver.ims_per_batch, reference, world_size),
+                 "choose another number of ranks, or SOLVER.REFERENCE_WORLD_SIZE 0");
+  const auto shorten = [scale](std::int64_t& steps) {
+    steps = std::lround(static_cast<double>(steps) / scale);
+  };
+  const std::int64_t iterations = solver.max_iter, batch = solver.ims_per_batch;
+  const double rate = solver.base_lr;
+  solver.ims_per_batch = std::lround(images);
+  solver.base_lr *= scale;
+  solver.base_lr_end *= scale;
+  for (std::int64_t* steps : {&solver.max_iter, &solver.warmup_iters, &solver.checkpoint_period,
+                              &config.test.eval_period}) {
+    shorten(*steps);
+  }
+  std::for_each(solver.steps.begin(), solver.steps.end(), shorten);
+  log::info(
+      "SOLVER.REFERENCE_WORLD_SIZE {}, {} ranks: IMS_PER_BATCH {} -> {}, BASE_LR {:.6g} -> {:.6g}, "
+      "MAX_ITER {} -> {}, WARMUP_ITERS {}, STEPS {}",
+      reference, world_size, batch, solver.ims_per_batch, rate, solver.base_lr, iterations,
+      solver.max_iter, solver.warmup_iters, fmt::join(solver.steps, " "));
   return config;
 }
 

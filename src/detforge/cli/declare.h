@@ -35,6 +35,8 @@ CLI::App* add_group(CLI::App& parent, const std::string& name, const std::string
 void add_cfg_options(CLI::App& app, std::vector<std::string>& out);
 void add_threads(CLI::App& app, int& out);
 void add_allocator(CLI::App& app, Allocator& out);
+/// --nproc, --nnodes, --node-rank, --master-addr, --master-port, --local-addr, --bind-cores.
+void add_ranks(CLI::App& app, RankArguments& out);
 /// --size HEIGHTxWIDTH.
 void add_size(CLI::App& app, HeightWidth& out, const std::string& description);
 

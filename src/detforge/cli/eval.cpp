@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -6,7 +7,9 @@
 #include "detforge/cli/commands.h"
 #include "detforge/cli/evaluation.h"
 #include "detforge/cli/model_source.h"
-#include "detforge/cli/threads.h"
+#include "detforge/cli/ranks.h"
+#include "detforge/cli/report_errors.h"
+#include "detforge/distributed/rank_output.h"
 
 namespace detforge {
 
@@ -18,29 +21,70 @@ std::filesystem::path default_folder(const EvalArguments& arguments, const Confi
   return std::filesystem::path(is_run ? arguments.config : config.output_dir) / "eval" / "manual";
 }
 
-}  // namespace
-
-int run_eval(const EvalArguments& arguments) {
-  const int threads = configure_threads(arguments.threads);
-  const LoadedModel model = load_model({.source = arguments.config,
-                                        .weights = arguments.weights,
-                                        .overrides = arguments.overrides,
-                                        .data = arguments.data});
+int eval_as(const EvalArguments& arguments,
+            const LoadedModel& model,
+            const std::filesystem::path& folder,
+            const std::optional<ProcessPlace>& place) {
+  const int threads = configure_rank_threads(arguments.threads, place);
+  const auto communicator = join_run(place, model.config);
   const bool augmented = model.config.test.aug.enabled;
   const auto detector =
       augmented ? with_test_time_augmentation(model.config, model.detector) : model.detector;
-  const CocoEvaluation evaluation(model.config, model.class_names,
-                                  {.pycocotools_compat = arguments.pycocotools_compat,
-                                   .original_size = augmented,
-                                   .threads = threads,
-                                   .pictures = arguments.pictures});
-  const std::filesystem::path folder = arguments.output.empty()
-                                           ? default_folder(arguments, model.config)
-                                           : std::filesystem::path(arguments.output);
-  evaluation.run(*detector, folder);
-  fmt::print("\nresults.json, metrics.json, per_class.csv and pictures are in {}\n",
-             folder.string());
+  try {
+    const CocoEvaluation evaluation(model.config, model.class_names,
+                                    {.pycocotools_compat = arguments.pycocotools_compat,
+                                     .original_size = augmented,
+                                     .threads = threads,
+                                     .pictures = arguments.pictures,
+                                     .communicator = communicator.get()});
+    evaluation.run(*detector, folder);
+    communicator->barrier();
+  } catch (const std::exception& error) {
+    communicator->give_up(error.what());
+    throw;
+  }
+  if (communicator->rank() == 0) {
+    fmt::print("\nresults.json, metrics.json, per_class.csv and pictures are in {}\n",
+               folder.string());
+  }
   return 0;
+}
+
+LoadedModel load(const EvalArguments& arguments) {
+  return load_model({.source = arguments.config,
+                     .weights = arguments.weights,
+                     .overrides = arguments.overrides,
+                     .data = arguments.data});
+}
+
+std::filesystem::path output_folder(const EvalArguments& arguments, const Config& config) {
+  return arguments.output.empty() ? default_folder(arguments, config)
+                                  : std::filesystem::path(arguments.output);
+}
+
+}  // namespace
+
+int run_eval(const EvalArguments& arguments) {
+  if (starts_ranks(arguments.ranks)) {
+    // Each rank loads the model: what computes must not have started threads before it is forked.
+    const std::filesystem::path logs = arguments.output.empty() ? "." : arguments.output;
+    return run_ranks(arguments.ranks, logs, [&](const ProcessPlace& place) {
+             return report_errors([&] {
+               const LoadedModel model = load(arguments);
+               return eval_as(arguments, model, output_folder(arguments, model.config), place);
+             });
+           })
+        .status;
+  }
+  const auto place = place_from_environment();
+  configure_rank_threads(arguments.threads, place);
+  const LoadedModel model = load(arguments);
+  const std::filesystem::path folder = output_folder(arguments, model.config);
+  std::optional<RankOutput> output;
+  if (place && place->rank > 0) {
+    output.emplace(folder / "logs" / fmt::format("rank_{}.log", place->rank));
+  }
+  return eval_as(arguments, model, folder, place);
 }
 
 }  // namespace detforge

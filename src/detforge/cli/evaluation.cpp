@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <torch/types.h>
 
 #include "detforge/cli/build.h"
 #include "detforge/cli/pictures.h"
@@ -15,6 +16,8 @@
 #include "detforge/eval/mask_eval.h"
 #include "detforge/eval/results_json.h"
 #include "detforge/structures/rle.h"
+#include "detforge/eval/gather_results.h"
+#include "detforge/train/same_weights.h"
 #include "detforge/train/signals.h"
 
 namespace detforge {
@@ -76,10 +79,20 @@ void report(const std::string& kind,
   }
 }
 
-/// An evaluation can take an hour, a cluster's grace period is seconds.
-void give_up_on_signal() {
-  if (const char* signal = StopSignals::received()) {
-    throw Error(fmt::format("the evaluation was given up because of {}", signal),
+/// The end of a rank's images, early if a signal came: an evaluation can take an hour, a cluster's
+/// grace period is seconds.
+std::optional<Batch> next_unless_stopped(EvalLoader& loader) {
+  return StopSignals::received() != nullptr ? std::nullopt : loader.next();
+}
+
+/// On all ranks, if one of them was told to stop.
+void give_up_on_signal(Communicator& communicator) {
+  Tensor told = torch::full({1}, StopSignals::received() != nullptr ? 1 : 0, torch::kLong);
+  communicator.all_reduce_sum_(told);
+  if (told.item<std::int64_t>() > 0) {
+    const char* signal = StopSignals::received();
+    throw Error(fmt::format("the evaluation was given up because of {}",
+                            signal != nullptr ? signal : "a signal to another rank"),
                 "evaluate later with detforge eval");
   }
 }
@@ -91,6 +104,7 @@ CocoEvaluation::CocoEvaluation(const Config& config,
                                const CocoEvaluationOptions& options)
     : config_(config),
       options_(options),
+      communicator_(options.communicator != nullptr ? *options.communicator : alone_),
       dataset_(test_dataset_options(config)),
       transforms_(options.original_size ? no_transform_options() : test_transform_options(config)),
       inputs_(eval_inputs(dataset_.store())),
@@ -130,16 +144,23 @@ CocoEvalOptions CocoEvaluation::eval_options() const {
 InferenceResult CocoEvaluation::detect(Detector& detector, std::int64_t max_images) const {
   const std::int64_t released = release_cached_memory();  // inference needs a fraction of it
   log::debug("{} MiB of free tensor memory given back before the evaluation", released >> 20);
-  EvalLoader loader(dataset_, transforms_, test_loader_options(config_));
+  LoaderOptions options = test_loader_options(config_);
+  if (max_images == 0) {
+    options.rank = communicator_.rank();
+    options.world_size = communicator_.world_size();
+  }
+  EvalLoader loader(dataset_, transforms_, options);
   InferenceResult result = run_inference(
-      detector, [&] { return loader.next(); }, categories_.id_of_label,
-      {.total_images = dataset_.size(), .max_images = max_images, .progress = [](std::int64_t) {
-         give_up_on_signal();
+      detector, [&] { return next_unless_stopped(loader); }, categories_.id_of_label,
+      {.total_images = loader.size(), .max_images = max_images, .progress = [&](std::int64_t) {
+         communicator_.progress();
        }});
   release_cached_memory();  // for the judging
   const auto images = static_cast<double>(result.image_ids.size());
-  log::info("{} detections in {:.0f} images, {:.2f} images/s ({:.3f} s/image in the model)",
-            result.detections.size(), images, images / result.total_s, result.model_s / images);
+  if (!result.image_ids.empty()) {
+    log::info("{} detections in {:.0f} images, {:.2f} images/s ({:.3f} s/image in the model)",
+              result.detections.size(), images, images / result.total_s, result.model_s / images);
+  }
   if (dataset_.bad_images() > 0) {
     log::warn("{} images could not be decoded and were skipped: their objects count as missed",
               dataset_.bad_images());
@@ -147,9 +168,50 @@ InferenceResult CocoEvaluation::detect(Detector& detector, std::int64_t max_imag
   return result;
 }
 
+InferenceResult CocoEvaluation::detect_on_all_ranks(Detector& detector) const {
+  share_buffers(communicator_, detector);
+  communicator_.enter("evaluation", -1);
+  InferenceResult own = detect(detector, 0);
+  communicator_.barrier();
+  give_up_on_signal(communicator_);
+  return gather_results(communicator_, std::move(own));
+}
+
 EvaluationResult CocoEvaluation::run(Detector& detector,
                                      const std::filesystem::path& folder) const {
-  const InferenceResult found = detect(detector, 0);
+  InferenceResult found;
+  try {
+    found = detect_on_all_ranks(detector);
+  } catch (const CommunicationError&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (StopSignals::received() == nullptr && communicator_.world_size() > 1) {
+      communicator_.give_up(error.what());  // the others wait for this rank's results
+      throw CommunicationError(fmt::format("the evaluation failed on this rank: {}", error.what()),
+                               "continue with --resume once its cause is gone");
+    }
+    throw;
+  }
+  EvaluationResult result;
+  std::exception_ptr failure;
+  if (communicator_.rank() == 0) {
+    communicator_.serial_work("judging the evaluation");
+    try {
+      result = judge(detector, found, folder);
+    } catch (...) {
+      failure = std::current_exception();  // the others must not wait in vain
+    }
+  }
+  communicator_.barrier();
+  if (failure) {
+    std::rethrow_exception(failure);
+  }
+  return result;
+}
+
+EvaluationResult CocoEvaluation::judge(Detector& detector,
+                                       const InferenceResult& found,
+                                       const std::filesystem::path& folder) const {
   const CocoEvalResult boxes = evaluate_coco(inputs_, found.detections, eval_options());
   write_results_json(folder / "results.json", found.detections, found.masks);
   EvaluationResult out{.metric = boxes.value("AP"), .values = {}};

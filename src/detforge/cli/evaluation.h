@@ -5,6 +5,7 @@
 
 #include "detforge/config/config.h"
 #include "detforge/data/loader.h"
+#include "detforge/distributed/single_process.h"
 #include "detforge/eval/category_map.h"
 #include "detforge/eval/coco_eval.h"
 #include "detforge/eval/inference.h"
@@ -19,6 +20,7 @@ struct CocoEvaluationOptions {
   bool original_size = false;       ///< no resize to INPUT.MIN_SIZE_TEST (the detector has its own)
   int threads = 0;                  ///< of the judging; 0 = one per processor
   std::int64_t pictures = 8;        ///< images drawn with their detections beside their objects
+  Communicator* communicator = nullptr;  ///< whose ranks share the images; null: there are no others
 };
 
 /// Evaluates detectors on the config's test data. Loads and checks the annotations once; may be
@@ -34,6 +36,8 @@ class CocoEvaluation {
   /// Detects in all images, judges boxes and, if detector and data have them, masks, prints the
   /// tables to stdout and writes into `folder`: results.json, metrics.json, per_class.csv (masks:
   /// per_class_segm.csv) and pictures/. The metric for best.pth is AP, of masks if they are judged.
+  /// Several ranks have parts of the images, with rank 0's running statistics of norms; rank 0
+  /// judges and writes, and the others, whose result is empty, wait for it.
   EvaluationResult run(Detector& detector, const std::filesystem::path& folder) const;
 
   /// Two images through the whole path, so that a run which cannot evaluate fails before its first
@@ -44,10 +48,16 @@ class CocoEvaluation {
 
  private:
   InferenceResult detect(Detector& detector, std::int64_t max_images) const;
+  InferenceResult detect_on_all_ranks(Detector& detector) const;
+  EvaluationResult judge(Detector& detector,
+                         const InferenceResult& found,
+                         const std::filesystem::path& folder) const;
   CocoEvalOptions eval_options() const;
 
   Config config_;
   CocoEvaluationOptions options_;
+  SingleProcess alone_;
+  Communicator& communicator_;
   CocoDataset dataset_;
   TransformPipeline transforms_;
   EvalInputs inputs_;

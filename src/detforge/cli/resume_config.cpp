@@ -84,4 +84,37 @@ Config load_resumed_config(const TrainArguments& arguments) {
   return config;
 }
 
+std::vector<std::string> restart_words(const TrainArguments& a, const std::string& run) {
+  std::vector<std::string> words{"detforge", "train"};
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) {
+      words.insert(words.end(), {option, value});
+    }
+  };
+  if (!a.config.empty()) {
+    words.push_back(a.config);
+  }
+  add("--resume", run.empty() ? a.resume : run);
+  if (run.empty()) {
+    add("--init", a.init);
+    add("--output", a.output);
+  }
+  add("--data", a.data);
+  add("--threads", std::to_string(a.threads));
+  add("--allocator", a.allocator == Allocator::kCaching ? "caching" : "system");
+  const RankArguments& r = a.ranks;
+  add("--nproc", std::to_string(r.nproc));
+  add("--nnodes", std::to_string(r.nnodes));
+  add("--node-rank", std::to_string(r.node_rank));
+  add("--master-addr", r.master_addr);
+  add("--master-port", std::to_string(r.master_port));
+  add("--local-addr", r.local_addr);
+  add("--max-restarts", std::to_string(r.max_restarts - 1));
+  if (r.bind_cores) {
+    words.emplace_back("--bind-cores");
+  }
+  words.insert(words.end(), a.overrides.begin(), a.overrides.end());
+  return words;
+}
+
 }  // namespace detforge

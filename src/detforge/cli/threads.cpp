@@ -17,6 +17,10 @@ int usable_cores() {
              : static_cast<int>(std::thread::hardware_concurrency());
 }
 
+int all_cores() {
+  return static_cast<int>(std::thread::hardware_concurrency());
+}
+
 int configure_threads(int requested) {
   const int threads = requested > 0 ? requested : usable_cores();
   at::set_num_threads(threads);  // OpenMP's and the BLAS's pool too

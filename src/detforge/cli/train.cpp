@@ -3,16 +3,23 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <random>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/types.h>
+#include <unistd.h>
 
 #include "detforge/cli/build.h"
 #include "detforge/cli/commands.h"
 #include "detforge/cli/evaluation.h"
 #include "detforge/cli/initial_weights.h"
 #include "detforge/cli/pictures.h"
+#include "detforge/cli/ranks.h"
 #include "detforge/cli/recipe.h"
+#include "detforge/cli/report_errors.h"
 #include "detforge/cli/resume_config.h"
 #include "detforge/cli/threads.h"
 #include "detforge/config/architecture.h"
@@ -21,13 +28,15 @@
 #include "detforge/core/files.h"
 #include "detforge/core/log.h"
 #include "detforge/core/timer.h"
-#include "detforge/distributed/single_process.h"
+#include "detforge/distributed/process_place.h"
+#include "detforge/distributed/rank_output.h"
 #include "detforge/train/ema.h"
 #include "detforge/train/evaluation_hook.h"
 #include "detforge/train/loop.h"
 #include "detforge/train/metrics.h"
 #include "detforge/train/nonfinite.h"
 #include "detforge/train/run_lock.h"
+#include "detforge/train/same_weights.h"
 
 namespace detforge {
 namespace {
@@ -117,19 +126,22 @@ int evaluate_only(const TrainArguments& arguments) {
                    .weights = arguments.init,
                    .output = arguments.output,
                    .data = arguments.data,
-                   .threads = arguments.threads});
+                   .threads = arguments.threads,
+                   .ranks = arguments.ranks});
 }
 
 /// Nothing if the config names no test data, as in Detectron2; the log says so.
 std::unique_ptr<CocoEvaluation> build_evaluation(const Config& config,
                                                  const std::vector<std::string>& class_names,
-                                                 int threads) {
+                                                 int threads,
+                                                 Communicator& communicator) {
   if (config.datasets.test_json.empty()) {
     log::warn("DATASETS.TEST is empty: this run is never evaluated and has no best.pth");
     return nullptr;
   }
   return std::make_unique<CocoEvaluation>(config, class_names,
-                                          CocoEvaluationOptions{.threads = threads});
+                                          CocoEvaluationOptions{.threads = threads,
+                                                                .communicator = &communicator});
 }
 
 /// What EvaluationHook calls: the evaluation, into a folder named after the step.
@@ -156,63 +168,222 @@ Config with_own_cfg(Config config, const std::filesystem::path& run) {
   return config;
 }
 
-/// The run itself: everything is built here, and handed to the loop.
-LoopResult train_run(const TrainArguments& arguments, const Config& recipe) {
+/// Rank 0 reads first: it also sets damaged files aside.
+TrainProgress start_on_all_ranks(const TrainArguments& arguments,
+                                 const Config& config,
+                                 Communicator& communicator,
+                                 Checkpointer& checkpointer,
+                                 Detector& detector) {
+  const bool waits = communicator.rank() > 0;
+  if (waits) {
+    communicator.barrier();
+  }
+  const TrainProgress start = start_progress(arguments, config, checkpointer, detector);
+  if (!waits) {
+    communicator.barrier();
+  }
+  return start;
+}
+
+/// Keeps what the ranks had before one of them was lost.
+Rescue rescue_with(Communicator& communicator, Checkpointer& checkpointer) {
+  return [&](const TrainProgress& progress, const std::string& place) {
+    if (progress.iteration == 0 || !communicator.claim_rescue()) {
+      return;
+    }
+    try {
+      checkpointer.save(progress, place);
+      log::warn("saved the state after {} steps; continue with --resume", progress.iteration);
+    } catch (const std::exception& error) {
+      log::error("the state after {} steps could not be saved: {}", progress.iteration,
+                 error.what());
+    }
+  };
+}
+
+/// Null with one rank, which has nobody to sum its gradients with.
+std::unique_ptr<GradientReducer> build_reducer(const Config& config,
+                                               const Sgd& optimizer,
+                                               Communicator& communicator) {
+  if (communicator.world_size() == 1) {
+    return nullptr;
+  }
+  const std::string& compression = config.solver.grad_compression;
+  return std::make_unique<GradientReducer>(
+      optimizer.parameters(), communicator,
+      GradientReducerOptions{
+          .bucket_bytes = static_cast<std::int64_t>(config.distributed.bucket_mb * (1 << 20)),
+          .compression = compression == "fp16"   ? Compression::kFp16
+                         : compression == "bf16" ? Compression::kBf16
+                                                 : Compression::kNone,
+          .is_deterministic = config.deterministic});
+}
+
+/// The run itself: everything is built here, and handed to the loop. Rank 0 alone writes.
+LoopResult train_run(const TrainArguments& arguments,
+                     const Config& recipe,
+                     Communicator& communicator,
+                     const CocoDataset& dataset) {
   const std::filesystem::path run = recipe.output_dir;
-  const CocoDataset dataset(train_dataset_options(recipe));
+  const bool is_first = communicator.rank() == 0;
   const EpochLength epoch = epoch_length(recipe, dataset);
   const Config config = with_own_cfg(with_resolved_schedule(recipe, epoch), run);
   check_class_count(config, dataset);
   check_masks(config, dataset);
   const TransformPipeline transforms(train_transform_options(config));
-  TrainLoader loader(dataset, transforms, train_loader_options(config));
+  LoaderOptions loader_options = train_loader_options(config);
+  loader_options.rank = communicator.rank();
+  loader_options.world_size = communicator.world_size();
+  TrainLoader loader(dataset, transforms, loader_options);
 
-  const auto detector = build_detector(config);
+  const auto detector = build_detector(config, communicator);
   Sgd optimizer(*detector, sgd_options(config.solver));
   const auto ema = build_ema(config, *detector, optimizer);
   Precision precision(precision_options(config));
   const LrSchedule schedule = build_schedule(config.solver);
-  SingleProcess communicator;
   Checkpointer checkpointer(
       {.folder = run / "checkpoints", .keep_periodic = config.solver.checkpoints_keep},
       checkpoint_context(config, dataset), *detector, optimizer, loader, ema.get(), &precision);
-  const TrainProgress start = start_progress(arguments, config, checkpointer, *detector);
+  const TrainProgress start =
+      start_on_all_ranks(arguments, config, communicator, checkpointer, *detector);
   precision.apply(*detector, optimizer);
   log_precision(config, precision);
+  check_same_weights(communicator, *detector, "at the start");
+  const auto reducer = build_reducer(config, optimizer, communicator);
 
-  const auto evaluation = build_evaluation(config, dataset.class_names(), arguments.threads);
-  if (evaluation != nullptr) {
-    evaluation->smoke(*detector);
+  const auto evaluation =
+      build_evaluation(config, dataset.class_names(), arguments.threads, communicator);
+  if (is_first) {
+    communicator.serial_work("trying an evaluation");
+    if (evaluation != nullptr) {
+      evaluation->smoke(*detector);
+    }
+    write_training_pictures(dataset, transforms, config, run / "pictures");
   }
-  write_training_pictures(dataset, transforms, config, run / "pictures");
 
   NonFiniteGuard guard(*detector, precision,
                        {.max_consecutive_skips = config.solver.nonfinite_skip,
                         .folder = run,
                         .config_yaml = to_yaml(config),
-                        .usual_lr_per_image = usual_lr_per_image(config.model)});
-  TrainingLog log({.folder = run,
-                   .max_iter = config.solver.max_iter,
-                   .start_iter = start.iteration,
-                   .epoch_iters = epoch.iterations()});
-  CheckpointHook checkpoints(checkpointer, config.solver.checkpoint_period);
+                        .usual_lr_per_image = usual_lr_per_image(config.model),
+                        .rank = communicator.rank()});
+  std::optional<TrainingLog> log;
+  std::optional<CheckpointHook> checkpoints;
+  if (is_first) {
+    log.emplace(TrainingLogOptions{.folder = run,
+                                   .max_iter = config.solver.max_iter,
+                                   .start_iter = start.iteration,
+                                   .epoch_iters = epoch.iterations()});
+    checkpoints.emplace(checkpointer, config.solver.checkpoint_period);
+    files::write_atomic(run / "config.yaml",
+                        to_yaml(config));  // now that nothing can refuse it any more
+  }
+  SameWeightsHook same_weights(communicator, *detector, config.distributed.check_period);
   EvaluationHook evaluations(judge(evaluation.get(), *detector, run), config.test.eval_period,
-                             *detector, checkpointer, log, ema.get());
+                             *detector, checkpointer, log ? &*log : nullptr, ema.get());
+  std::vector<Hook*> hooks{&guard, &same_weights};
+  if (is_first) {
+    hooks.insert(hooks.end(), {&*log, &*checkpoints});
+  }
+  hooks.push_back(&evaluations);
+  communicator.barrier();  // the first step's deadline begins when all are ready
 
-  files::write_atomic(run / "config.yaml",
-                      to_yaml(config));  // now that nothing can refuse it any more
   const TrainParts parts{.detector = *detector,
                          .optimizer = optimizer,
                          .schedule = schedule,
                          .source = loader,
                          .communicator = communicator,
                          .ema = ema.get(),
-                         .precision = &precision};
+                         .precision = &precision,
+                         .reducer = reducer.get()};
   return train(parts,
                {.max_iter = config.solver.max_iter,
                 .start = start,
-                .accumulation_steps = config.solver.accumulation_steps},
-               {&guard, &log, &checkpoints, &evaluations});
+                .accumulation_steps = config.solver.accumulation_steps,
+                .is_deterministic = config.deterministic,
+                .rescue = rescue_with(communicator, checkpointer)},
+               hooks);
+}
+
+std::filesystem::path log_of_rank(const std::filesystem::path& run, std::int64_t rank) {
+  return run / "logs" / fmt::format("rank_{}.log", rank);
+}
+
+/// Trains as one rank, or as all there is. Errors are in the run's log, too, and the other ranks
+/// have heard of them.
+void train_as(const TrainArguments& arguments,
+              Config config,
+              const std::optional<ProcessPlace>& place,
+              const CocoDataset* dataset) {
+  const Timer timer;
+  configure_rank_threads(arguments.threads, place);
+  const auto communicator = join_run(place, config);
+  if (communicator->rank() == 0) {
+    log::add_file((std::filesystem::path(config.output_dir) / "log.txt").string());
+  }
+  log::info("DetForge {}: {}", DETFORGE_VERSION, command_line());
+  LoopResult result;
+  try {
+    Tensor seed = torch::full({1}, config.seed, torch::kLong);
+    communicator->broadcast_(seed, 0);
+    config.seed = seed.item<std::int64_t>();
+    std::optional<CocoDataset> own;
+    if (dataset == nullptr) {
+      own.emplace(train_dataset_options(config));
+    }
+    result = train_run(arguments, with_actual_world_size(config, communicator->world_size()),
+                       *communicator, dataset != nullptr ? *dataset : *own);
+    communicator->barrier();  // who serves the meeting place must not leave first
+  } catch (const std::exception& error) {
+    communicator->give_up(error.what());
+    log::write_to_files(log::Level::kError, error.what());  // main prints it
+    throw;
+  }
+  log::info("{} after {} steps and {:.0f} s; the run is in {}",
+            result.reason == StopReason::kFinished ? "finished" : "stopped",
+            result.progress.iteration, timer.elapsed_s(), config.output_dir);
+}
+
+/// This program again, going on from the last checkpoint; does not return.
+[[noreturn]] void restart(const TrainArguments& arguments, const Config& config) {
+  std::vector<std::string> words =
+      std::filesystem::exists(std::filesystem::path(config.output_dir) / "checkpoints/last.pth")
+          ? restart_words(arguments, config.output_dir)
+          : restart_words(arguments, "");
+  std::vector<char*> argv;
+  for (std::string& word : words) {
+    argv.push_back(word.data());
+  }
+  argv.push_back(nullptr);
+  log::warn("starting again ({} more times at most): {}", arguments.ranks.max_restarts - 1,
+            fmt::join(words, " "));
+  ::execv("/proc/self/exe", argv.data());
+  throw Error("the program cannot be started again", "resume by hand");
+}
+
+/// Starts ranks and watches over them. The annotations are read once: forked processes share them.
+int train_on_ranks(const TrainArguments& arguments, const Config& config) {
+  LaunchResult result;
+  {
+    std::optional<RunLock> lock;
+    if (arguments.ranks.node_rank == 0) {
+      lock.emplace(config.output_dir);
+      if (arguments.resume.empty()) {
+        refuse_existing_run(config.output_dir);
+      }
+    }
+    const CocoDataset dataset(train_dataset_options(config));
+    result = run_ranks(arguments.ranks, config.output_dir, [&](const ProcessPlace& place) {
+      return report_errors([&] {
+        train_as(arguments, config, place, &dataset);
+        return 0;
+      });
+    });
+  }
+  if (result.status == 1 && !result.was_stopped && arguments.ranks.max_restarts > 0) {
+    restart(arguments, config);
+  }
+  return result.status;
 }
 
 }  // namespace
@@ -221,26 +392,23 @@ int run_train(const TrainArguments& arguments) {
   if (arguments.eval_only) {
     return evaluate_only(arguments);
   }
-  const Timer timer;
+  const bool starts = starts_ranks(arguments.ranks);
   const Config config = load_train_config(arguments);
-  configure_threads(arguments.threads);
+  if (starts) {
+    return train_on_ranks(arguments, config);
+  }
+  const auto place = place_from_environment();
   const std::filesystem::path run = config.output_dir;
+  if (place && place->rank > 0) {
+    const RankOutput output(log_of_rank(run, place->rank));
+    train_as(arguments, config, place, nullptr);
+    return 0;
+  }
   const RunLock lock(run);
   if (arguments.resume.empty()) {
     refuse_existing_run(run);
   }
-  log::add_file((run / "log.txt").string());
-  log::info("DetForge {}: {}", DETFORGE_VERSION, command_line());
-  LoopResult result;
-  try {
-    result = train_run(arguments, config);
-  } catch (const std::exception& error) {
-    log::write_to_files(log::Level::kError, error.what());  // main prints it
-    throw;
-  }
-  log::info("{} after {} steps and {:.0f} s; the run is in {}",
-            result.reason == StopReason::kFinished ? "finished" : "stopped",
-            result.progress.iteration, timer.elapsed_s(), config.output_dir);
+  train_as(arguments, config, place, nullptr);
   return 0;
 }
 

@@ -56,6 +56,7 @@ struct SolverConfig {
   std::int64_t checkpoint_period = 5000;
   std::int64_t checkpoints_keep = 3;  ///< ours
   std::int64_t nonfinite_skip = 0;    ///< ours
+  std::string grad_compression = "none";  ///< ours
   ClipGradientsConfig clip_gradients;
   SolverAmpConfig amp;
   bool operator==(const SolverConfig&) const = default;
@@ -93,6 +94,13 @@ struct ModelEmaConfig {  ///< names of Detectron2's projects; TAU is ours
   bool operator==(const ModelEmaConfig&) const = default;
 };
 
+struct DistributedConfig {  ///< ours
+  double timeout_s = 300;
+  double bucket_mb = 8;
+  std::int64_t check_period = 0;
+  bool operator==(const DistributedConfig&) const = default;
+};
+
 struct Config {
   std::int64_t version = 2;
   ModelConfig model;
@@ -102,6 +110,8 @@ struct Config {
   SolverConfig solver;
   TestConfig test;
   ModelEmaConfig model_ema;
+  DistributedConfig distributed;
+  bool deterministic = false;  ///< ours
   std::string output_dir = "./output";
   std::int64_t seed = -1;
   std::int64_t vis_period = 0;

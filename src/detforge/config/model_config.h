@@ -132,6 +132,7 @@ struct DarknetConfig {
 
 struct YoloConfig {
   std::int64_t num_classes = 80;
+  std::string norm = "BN";
   Integers neck_channels = {512, 256, 128};
   Integers head_channels = {1024, 512, 256};
   std::vector<Numbers> anchors = {

@@ -13,7 +13,7 @@ std::vector<Key> solver_keys() {
       {KEY(solver.reference_world_size),
        "ranks the recipe was made for: batch, rate and lengths are scaled to the actual number; 0 "
        "= off",
-       {.min = 0, .available = {"0"}}},
+       {.min = 0}},
       {KEY(solver.reference_ims_per_batch),
        "images per step that BASE_LR is meant for: the rate is scaled to IMS_PER_BATCH; 0 = off "
        "(our "
@@ -62,6 +62,10 @@ std::vector<Key> solver_keys() {
        "steps in a row with a loss or gradient that is not finite that are skipped before the run "
        "stops",
        {.min = 0}},
+      {KEY(solver.grad_compression),
+       "how gradients travel between ranks: fp16 and bf16 send half the bytes; what rounding loses "
+       "is added to the next step's (our key)",
+       {.choices = {"none", "fp16", "bf16"}}},
       {KEY(solver.clip_gradients.enabled), "clips gradients before each step"},
       {KEY(solver.clip_gradients.clip_type),
        "value: each element; norm: the norm of each parameter's gradient; full_model: of all "
@@ -113,8 +117,26 @@ std::vector<Key> ema_keys() {
   };
 }
 
+std::vector<Key> distributed_keys() {
+  return {
+      {KEY(distributed.timeout_s),
+       "seconds that one rank may keep the others waiting before the run ends, naming it (our key)",
+       {.min = 0, .above_min = true}},
+      {KEY(distributed.bucket_mb),
+       "MB of gradients that are summed over ranks together, while others are still computed (our "
+       "key)",
+       {.min = 0, .above_min = true}},
+      {KEY(distributed.check_period),
+       "steps between checks that all ranks have the same weights; 0 = only at the start (our key)",
+       {.min = 0}},
+  };
+}
+
 std::vector<Key> general_keys() {
   return {
+      {KEY(deterministic),
+       "the same bits for 1, 2, 4, 8, ... ranks: gradients are computed image by image and added "
+       "in one order; slower (our key)"},
       {KEY(output_dir), "run folder"},
       {KEY(seed), "of all random numbers; -1 = drawn and recorded at the start", {.min = -1}},
       {KEY(vis_period),
@@ -149,7 +171,7 @@ std::vector<Key> general_keys() {
 
 std::vector<Key> training_keys() {
   std::vector<Key> keys = solver_keys();
-  for (const auto& part : {test_keys(), ema_keys(), general_keys()}) {
+  for (const auto& part : {test_keys(), ema_keys(), distributed_keys(), general_keys()}) {
     keys.insert(keys.end(), part.begin(), part.end());
   }
   return keys;

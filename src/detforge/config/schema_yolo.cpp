@@ -30,6 +30,10 @@ std::vector<Key> darknet_keys() {
 std::vector<Key> detector_keys() {
   return {
       {KEY(model.yolo.num_classes), "object classes", {.min = 1}},
+      {KEY(model.yolo.norm),
+       "norms of neck, head and, unless NORM_EVAL, backbone: BN (of each rank's images) or SyncBN "
+       "(of all ranks')",
+       {.choices = {"BN", "SyncBN"}}},
       {KEY(model.yolo.neck_channels),
        "width of the neck at strides 32, 16 and 8",
        {.min = 1, .min_length = 3, .max_length = 3}},

@@ -53,6 +53,9 @@ class Communicator {
   virtual void serial_work(const char* phase) = 0;
   /// Tells the others that this rank ends because of `reason`, so that they need not wait.
   virtual void give_up(const std::string& reason) = 0;
+  /// After a failure: true on one of the ranks that still live, which then saves what all of them
+  /// have. Rank 0 is asked first.
+  virtual bool claim_rescue() = 0;
 };
 
 }  // namespace detforge

@@ -28,6 +28,7 @@
 #include "detforge/distributed/key_store.h"
 #include "detforge/distributed/presence.h"
 #include "detforge/distributed/process_group.h"
+#include "detforge/distributed/rank_output.h"
 
 namespace detforge {
 namespace {
@@ -63,14 +64,6 @@ class HeldSignals {
  private:
   sigset_t set_ = {}, before_ = {};
 };
-
-void redirect_output(const std::filesystem::path& path) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (file >= 0) {
-    ::dup2(file, STDOUT_FILENO);
-    ::dup2(file, STDERR_FILENO);
-  }
-}
 
 /// Consecutive ones of those that this process may use.
 void use_own_cores(std::int64_t part, std::int64_t parts) {
@@ -114,12 +107,12 @@ class Supervisor {
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
-  int run() {
+  LaunchResult run() {
     std::filesystem::create_directories(options_.log_folder);
     start_all();
     open_meeting_place();
     watch();
-    return status_.value_or(0);
+    return {.status = status_.value_or(0), .was_stopped = asked_to_stop_};
   }
 
  private:
@@ -156,8 +149,9 @@ class Supervisor {
   [[noreturn]] void run_child(std::int64_t rank, std::int64_t local) {
     signals_.release();
     ::close(port_pipe_[1]);
+    std::optional<RankOutput> output;
     if (rank != 0) {
-      redirect_output(log_of(rank));
+      output.emplace(log_of(rank));
     }
     std::uint16_t port = 0;
     if (::read(port_pipe_[0], &port, sizeof(port)) != sizeof(port)) {
@@ -194,7 +188,6 @@ class Supervisor {
   }
 
   void watch() {
-    bool asked_to_stop = false;
     while (reap(/*wait=*/false)) {
       const double left = status_ ? options_.grace_s - since_failure_.elapsed_s() : 1;
       if (left <= 0) {
@@ -203,11 +196,11 @@ class Supervisor {
       const int signal = signals_.next(std::clamp(left, 0.05, 1.0));
       if (signal == SIGINT || signal == SIGTERM) {
         log::warn("{}: {}", signal == SIGINT ? "SIGINT" : "SIGTERM",
-                  asked_to_stop
+                  asked_to_stop_
                       ? "killing all ranks"
                       : "asking all ranks to stop after this step; once more to kill them");
-        kill_all(asked_to_stop ? SIGKILL : SIGTERM);
-        asked_to_stop = true;
+        kill_all(asked_to_stop_ ? SIGKILL : SIGTERM);
+        asked_to_stop_ = true;
       }
     }
   }
@@ -275,12 +268,13 @@ class Supervisor {
   std::vector<Child> children_;
   std::shared_ptr<KeyStore> store_;
   std::optional<int> status_;  ///< of the first failure
+  bool asked_to_stop_ = false;
   Timer since_failure_;
 };
 
 }  // namespace
 
-int launch_local_ranks(const LaunchOptions& options,
+LaunchResult launch_local_ranks(const LaunchOptions& options,
                        const std::function<int(const ProcessPlace&)>& work) {
   return Supervisor(options, work).run();
 }

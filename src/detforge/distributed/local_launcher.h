@@ -21,13 +21,18 @@ struct LaunchOptions {
   double grace_s = 8;  ///< for the others after a failure, before they are killed
 };
 
+struct LaunchResult {
+  int status = 0;
+  bool was_stopped = false;  ///< by a signal to this process
+};
+
 /// Runs `work` in forked processes, one for each local rank, and watches over them; node 0's call
-/// serves the meeting place. Returns when no process is left: 0 if all returned 0, else the first
-/// failure's status (1 if by a signal), after saying which rank failed first, how, and in which
+/// serves the meeting place. Returns when no process is left: status 0 if all returned 0, else the
+/// first failure's (1 if by a signal), after saying which rank failed first, how, and in which
 /// phase. SIGINT and SIGTERM ask all ranks to stop cleanly, the second kills them. If the caller is
 /// killed, the ranks die with it. Must be called before this process has started any thread that
 /// still runs. Throws Error (kUsage) if the port is taken.
-int launch_local_ranks(const LaunchOptions& options,
+LaunchResult launch_local_ranks(const LaunchOptions& options,
                        const std::function<int(const ProcessPlace&)>& work);
 
 }  // namespace detforge

@@ -147,6 +147,16 @@ class GlooCommunicator final : public Communicator {
                       read_state(*shared_->store, store_prefix(shared_->options.place), rank())),
         reason));
   }
+  bool claim_rescue() override {
+    if (rank() != 0) {
+      std::this_thread::sleep_for(shared_->options.heartbeat);  // the first claim wins
+    }
+    try {
+      return shared_->store->add(store_prefix(shared_->options.place) + "/rescue", 1) == 1;
+    } catch (const Error&) {
+      return rank() <= 1;  // the meeting place is gone, and most likely rank 0 with it
+    }
+  }
 
  private:
   /// Lets the thread that watches for failures close a group that may be gone.

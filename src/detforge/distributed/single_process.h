@@ -22,6 +22,7 @@ class SingleProcess final : public Communicator {
   void progress() override {}
   void serial_work(const char*) override {}
   void give_up(const std::string&) override {}
+  bool claim_rescue() override { return true; }
 };
 
 }  // namespace detforge

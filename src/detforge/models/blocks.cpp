@@ -54,8 +54,9 @@ NormImpl::NormImpl(NormType type, std::int64_t channels, NormOptions options)
 }
 
 bool NormImpl::is_affine(const Tensor& input) const {
-  if (type_ == NormType::kBn) {
-    return !is_training() || input.numel() == 0;  // no pixel, no statistics: they stay as they are
+  if (takes_batch_statistics()) {
+    // No pixel, no statistics: they stay as they are. Not so where other ranks have some.
+    return !is_training() || (input.numel() == 0 && !all_reduce_);
   }
   return type_ == NormType::kFrozenBn || type_ == NormType::kEvalBn;
 }
@@ -75,12 +76,15 @@ Tensor NormImpl::forward(const Tensor& input, const Tensor& residual, Activation
                       {.groups = kGnGroups, .eps = options_.eps, .activation = activation},
                       residual);
   }
-  if (type_ == NormType::kBn && is_training()) {
+  if (takes_batch_statistics() && is_training()) {
     const bool updates = !is_recomputing();
-    return batch_norm(
-        input, weight_, bias_, updates ? running_mean_ : running_mean_.clone(),
-        updates ? running_var_ : running_var_.clone(),
-        {.eps = options_.eps, .momentum = options_.momentum, .activation = activation}, residual);
+    const Tensor mean = updates ? running_mean_ : running_mean_.clone();
+    const Tensor var = updates ? running_var_ : running_var_.clone();
+    const BatchNormOptions options{
+        .eps = options_.eps, .momentum = options_.momentum, .activation = activation};
+    return all_reduce_ ? sync_batch_norm(input, weight_, bias_, mean, var, options, all_reduce_,
+                                         residual)
+                       : batch_norm(input, weight_, bias_, mean, var, options, residual);
   }
   const Tensor output = in_f32("batch_norm", input, [&](const Tensor& map) {
     return at::batch_norm(map, widen(weight_), widen(bias_), running_mean_, running_var_, false,

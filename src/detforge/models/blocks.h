@@ -7,13 +7,15 @@
 #include "detforge/models/init.h"
 #include "detforge/ops/conv2d.h"
 #include "detforge/ops/fold_norm.h"
+#include "detforge/ops/sync_batch_norm.h"
 
 namespace detforge {
 
 enum class NormType {
   kNone,
   kFrozenBn,  ///< fixed statistics and affine values: buffers, never trained
-  kBn,        ///< batch statistics while training
+  kBn,        ///< batch statistics while training, of this rank's images
+  kSyncBn,    ///< of all ranks' images, once synchronise_norms() was called
   kEvalBn,    ///< running statistics also while training, affine values trained (norm_eval)
   kGn,        ///< 32 groups
 };
@@ -43,9 +45,18 @@ class NormImpl : public torch::nn::Module {
                  const Tensor& residual = {},
                  Activation activation = Activation::kNone) const;
 
+  NormType type() const { return type_; }
+  /// For kSyncBn: how ranks add up. Without it, the rank is alone.
+  void set_all_reduce(AllReduce all_reduce) { all_reduce_ = std::move(all_reduce); }
+
  private:
+  bool takes_batch_statistics() const {
+    return type_ == NormType::kBn || type_ == NormType::kSyncBn;
+  }
+
   NormType type_;
   NormOptions options_;
+  AllReduce all_reduce_;
   Tensor weight_, bias_, running_mean_, running_var_;
 };
 TORCH_MODULE(Norm);

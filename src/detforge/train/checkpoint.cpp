@@ -143,7 +143,7 @@ std::vector<Checkpointer::Found> Checkpointer::list() const {
   return found;
 }
 
-Value Checkpointer::content(const TrainProgress& progress) const {
+Value Checkpointer::content(const TrainProgress& progress, const std::string& place) const {
   Value content = Value::dict().set("model", to_value(weights()));
   if (precision_ != nullptr && precision_->is_mixed()) {
     const LossScaler& scaler = precision_->scaler();
@@ -157,7 +157,7 @@ Value Checkpointer::content(const TrainProgress& progress) const {
   return content.set("optimizer", Value::dict().set("momentum", to_value(optimizer_.state())))
       .set("iteration", progress.iteration)
       .set("images_seen", progress.images_seen)
-      .set("sampler", source_.state())
+      .set("sampler", place)
       .set("scheduler", Value::dict().set("last_epoch", progress.iteration))
       .set("class_names", list_of(context_.class_names))
       .set("category_ids", list_of(context_.category_ids))
@@ -181,10 +181,10 @@ void Checkpointer::check_savable(const TrainProgress& progress) const {
   }
 }
 
-void Checkpointer::save(const TrainProgress& progress) {
+void Checkpointer::save(const TrainProgress& progress, const std::optional<std::string>& place) {
   try {
     check_savable(progress);
-    const Value value = content(progress);
+    const Value value = content(progress, place ? *place : source_.state());
     const CheckpointSeal seal{.iteration = progress.iteration, .metric = std::nullopt};
     write_checkpoint(options_.folder / "last.pth", value, seal);
     newest_iteration_ = progress.iteration;
@@ -204,7 +204,7 @@ bool Checkpointer::save_best(const TrainProgress& progress, double metric) {
     return false;
   }
   check_savable(progress);
-  write_checkpoint(options_.folder / "best.pth", content(progress),
+  write_checkpoint(options_.folder / "best.pth", content(progress, source_.state()),
                    {.iteration = progress.iteration, .metric = metric});
   best_metric_ = metric;
   return true;

@@ -47,10 +47,10 @@ class Checkpointer {
                Ema* ema = nullptr,
                Precision* precision = nullptr);
 
-  /// Writes last.pth, then iter_N.pth. Throws Error if the disk is full, if a weight, buffer or
+  /// Writes last.pth, then iter_N.pth. `place` of the source, if not the one that it is at. Throws Error if the disk is full, if a weight, buffer or
   /// momentum is not finite (a checkpoint of such a model is worth nothing), or if a checkpoint of
   /// a later step is there.
-  void save(const TrainProgress& progress);
+  void save(const TrainProgress& progress, const std::optional<std::string>& place = {});
 
   /// Writes best.pth if `metric` is above that of every one before, also in former processes; says
   /// whether.
@@ -71,7 +71,7 @@ class Checkpointer {
     std::optional<std::int64_t> iteration;  ///< nothing: the file has no seal, so it is damaged
   };
   std::vector<Found> list() const;
-  Value content(const TrainProgress& progress) const;
+  Value content(const TrainProgress& progress, const std::string& place) const;
   void check_savable(const TrainProgress& progress) const;
   std::vector<NamedTensors> saved_tensors() const;
   TrainProgress restore(const Item& checkpoint);

@@ -5,6 +5,7 @@
 
 #include "detforge/core/error.h"
 #include "detforge/core/log.h"
+#include "detforge/distributed/communicator.h"
 
 namespace detforge {
 
@@ -12,7 +13,7 @@ EvaluationHook::EvaluationHook(Evaluate evaluate,
                                std::int64_t period,
                                Detector& detector,
                                Checkpointer& checkpointer,
-                               TrainingLog& log,
+                               TrainingLog* log,
                                Ema* ema)
     : evaluate_(std::move(evaluate)),
       period_(period),
@@ -38,6 +39,8 @@ void EvaluationHook::after_step(const StepReport& report) {
   detector_.eval();
   try {
     result = evaluate(report.progress.iteration);
+  } catch (const CommunicationError&) {
+    throw;  // training cannot go on
   } catch (const std::exception& error) {
     detector_.train();
     if (report.last) {
@@ -48,7 +51,9 @@ void EvaluationHook::after_step(const StepReport& report) {
     return;
   }
   detector_.train();
-  log_.record(report.iteration, result.values);
+  if (log_ != nullptr) {
+    log_->record(report.iteration, result.values);
+  }
   if (!result.metric) {
     return;
   }

@@ -32,7 +32,7 @@ class EvaluationHook : public Hook {
                  std::int64_t period,
                  Detector& detector,
                  Checkpointer& checkpointer,
-                 TrainingLog& log,
+                 TrainingLog* log,
                  Ema* ema = nullptr);
   void after_step(const StepReport& report) override;
 
@@ -43,7 +43,7 @@ class EvaluationHook : public Hook {
   std::int64_t period_;
   Detector& detector_;
   Checkpointer& checkpointer_;
-  TrainingLog& log_;
+  TrainingLog* log_;  ///< null on ranks that have none
   Ema* ema_;
 };
 

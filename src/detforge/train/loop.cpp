@@ -80,7 +80,8 @@ class Loop {
                          .precision = parts_.precision,
                          .reducer = parts_.reducer,
                          .iteration = iteration,
-                         .stop_requested = StopSignals::received() != nullptr});
+                         .stop_requested = StopSignals::received() != nullptr,
+                         .is_deterministic = options_.is_deterministic});
     } catch (CommunicationError& error) {
       error.add_where(fmt::format("iteration {}", iteration));
       throw;

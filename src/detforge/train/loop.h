@@ -65,6 +65,7 @@ struct LoopOptions {
   std::int64_t max_iter = 90000;
   TrainProgress start = {};             ///< of a resumed run
   std::int64_t accumulation_steps = 1;  ///< parts of a batch, see StepOptions
+  bool is_deterministic = false;        ///< see StepOptions
   Rescue rescue = {};                   ///< called on CommunicationError, which is then rethrown
 };
 

@@ -125,7 +125,7 @@ void TrainingLog::after_step(const StepReport& report) {
 
 void TrainingLog::add_to_window(const StepReport& report) {
   ++steps_;
-  fps_.add_step(report.step_s, report.batch.images.count() * options_.world_size);
+  fps_.add_step(report.step_s, report.result.images);
   window_.add("time", report.step_s);
   window_.add("data_time", report.data_s);
   if (!report.result.updated()) {
@@ -145,7 +145,7 @@ void TrainingLog::write_period(const StepReport& report) {
   const double time = window_.median("time");
   const double eta_s = time * static_cast<double>(options_.max_iter - report.progress.iteration);
   const double images_per_s =
-      static_cast<double>(report.batch.images.count() * options_.world_size) / time;
+      static_cast<double>(report.result.images) / time;
   std::vector<std::pair<std::string, double>> values = {
       {"lr", report.lr},
       {"eta_seconds", eta_s},

@@ -106,8 +106,14 @@ std::string NonFiniteGuard::describe(const StepReport& report) const {
 }
 
 void NonFiniteGuard::write_bundle(const StepReport& report) const {
+  const bool is_ours = report.result.is_own_fault ||
+                       (options_.rank == 0 && std::isfinite(report.result.total));
+  if (!is_ours) {
+    return;
+  }
+  const std::string rank = options_.rank == 0 ? "" : fmt::format("_rank_{}", options_.rank);
   const std::filesystem::path path =
-      options_.folder / fmt::format("nonfinite_iter_{}.pth", report.iteration);
+      options_.folder / fmt::format("nonfinite_iter_{}{}.pth", report.iteration, rank);
   try {
     write_replay_bundle(path, {.iteration = report.iteration,
                                .lr = report.lr,

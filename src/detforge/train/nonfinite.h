@@ -19,11 +19,12 @@ struct NonFiniteOptions {
   std::filesystem::path folder;           ///< run folder: nonfinite_iter_N.pth is written there
   std::string config_yaml;                ///< goes into the replay bundle
   double usual_lr_per_image = 0.02 / 16;  ///< of the model's recipes (Detectron2's), for the advice
+  std::int64_t rank = 0;                  ///< of this process
 };
 
-/// Watches for steps whose losses or gradients are not finite (train_step has not applied them).
+/// Watches, on each rank, for steps whose losses or gradients are not finite (train_step has not applied them).
 /// The first of a row leaves a replay bundle: the batch, the weights that it met, the rate, the
-/// loss scale and the config. Each is reported with its loss terms, rate, images and the last
+/// loss scale and the config, of each rank whose losses were not finite, or of rank 0. Each is reported with its loss terms, rate, images and the last
 /// finite losses; one too many in a row is an Error, which names the first layer whose output is
 /// not finite. In mixed precision, gradients that overflow behind finite losses are expected: a
 /// line in the log and no bundle. Each skipped step halves a dynamic loss scale; the first one at

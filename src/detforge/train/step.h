@@ -23,6 +23,9 @@ struct StepOptions {
   GradientReducer* reducer = nullptr;  ///< of the optimizer's parameters; needed by several ranks
   std::int64_t iteration = -1;         ///< for who asks what this rank is doing
   bool stop_requested = false;         ///< this rank was told to stop after the step
+  /// The same bits for any power of two of ranks: gradients are computed image by image, of images
+  /// padded to the largest of the step, and added in the order of TreeSum.
+  bool is_deterministic = false;
 };
 
 /// What one training step computed.

@@ -118,7 +118,8 @@ void check(const ResNetOptions& o) {
 
 // Frozen batch statistics are what a frozen BN is.
 NormType norm_of(const ResNetOptions& o, bool frozen) {
-  return frozen && o.norm == NormType::kBn ? NormType::kFrozenBn : o.norm;
+  const bool is_bn = o.norm == NormType::kBn || o.norm == NormType::kSyncBn;
+  return frozen && is_bn ? NormType::kFrozenBn : o.norm;
 }
 
 }  // namespace

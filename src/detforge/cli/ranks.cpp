@@ -1,0 +1,101 @@
+#include "detforge/cli/ranks.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "detforge/cli/threads.h"
+#include "detforge/config/print.h"
+#include "detforge/core/error.h"
+#include "detforge/core/files.h"
+#include "detforge/core/log.h"
+#include "detforge/distributed/process_group.h"
+#include "detforge/distributed/process_place.h"
+#include "detforge/distributed/single_process.h"
+
+namespace detforge {
+namespace {
+
+/// What all ranks must have in common. Paths may differ between machines; a seed that was drawn is
+/// rank 0's.
+std::string agreement(Config config) {
+  config.output_dir.clear();
+  config.datasets = {};
+  config.model.weights.clear();
+  config.model.darknet.cfg.clear();
+  config.dataloader.num_workers = 0;
+  config.seed = 0;
+  return fmt::format("DetForge {}, settings {:016x}", DETFORGE_VERSION,
+                     files::fnv1a64(to_yaml(config)));
+}
+
+Error usage(const std::string& what, const std::string& fix) {
+  return {what, fix, Error::Kind::kUsage};
+}
+
+}  // namespace
+
+bool starts_ranks(const RankArguments& a) {
+  const bool many_nodes = a.nnodes > 1;
+  if (a.nproc <= 1 && !many_nodes) {
+    return false;
+  }
+  if (const auto place = place_from_environment()) {
+    throw usage(fmt::format("--nproc starts ranks, but this process is rank {} of {} of {} already",
+                            place->rank, place->world_size, place->started_by),
+                "leave --nproc and --nnodes out under another launcher, or unset its variables");
+  }
+  if (a.nproc < 1) {
+    throw usage("--nnodes needs --nproc", "say how many ranks each machine starts");
+  }
+  if (a.node_rank >= std::max<std::int64_t>(a.nnodes, 1)) {
+    throw usage(fmt::format("--node-rank {} of {} machines", a.node_rank, a.nnodes),
+                "machines are numbered from 0 to --nnodes - 1");
+  }
+  if (many_nodes && a.master_port == 0) {
+    throw usage("several machines need a port to meet at",
+                "add --master-addr and --master-port, the same on all");
+  }
+  return true;
+}
+
+LaunchResult run_ranks(const RankArguments& a,
+                       const std::filesystem::path& folder,
+                       const std::function<int(const ProcessPlace&)>& work) {
+  return launch_local_ranks({.local_ranks = a.nproc,
+                             .nodes = a.nnodes,
+                             .node_rank = a.node_rank,
+                             .master_addr = a.master_addr,
+                             .master_port = static_cast<std::uint16_t>(a.master_port),
+                             .local_addr = a.local_addr,
+                             .bind_cores = a.bind_cores,
+                             .log_folder = folder / "logs"},
+                            work);
+}
+
+std::unique_ptr<Communicator> join_run(const std::optional<ProcessPlace>& place,
+                                       const Config& config) {
+  if (!place) {
+    return std::make_unique<SingleProcess>();
+  }
+  const std::chrono::milliseconds timeout{
+      static_cast<std::int64_t>(config.distributed.timeout_s * 1000)};
+  return join_process_group({.place = *place,
+                             .timeout = timeout,
+                             .patience = std::min(std::chrono::milliseconds(30'000), timeout / 2),
+                             .agreement = agreement(config)});
+}
+
+int configure_rank_threads(int requested, const std::optional<ProcessPlace>& place) {
+  if (!place || requested > 0) {
+    return configure_threads(requested);
+  }
+  const auto ranks = static_cast<int>(place->local_world_size);
+  // Ranks that are bound to cores of their own see no others.
+  const int cores = usable_cores();
+  const bool is_bound = cores * ranks <= all_cores();
+  return configure_threads(std::max(1, is_bound ? cores : cores / ranks));
+}
+
+}  // namespace detforge

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "detforge/cli/arguments.h"
+#include "detforge/config/config.h"
+#include "detforge/distributed/communicator.h"
+#include "detforge/distributed/local_launcher.h"
+
+/// The processes of a run, from arguments, config and environment.
+namespace detforge {
+
+/// True if this process shall start ranks and watch over them, instead of being one. Throws Error
+/// (usage) if another launcher has started this process as a rank already, or for arguments that do
+/// not fit together.
+bool starts_ranks(const RankArguments& arguments);
+
+/// Runs `work` as each rank of this machine; see launch_local_ranks. logs/ lies in `folder`.
+LaunchResult run_ranks(const RankArguments& arguments,
+                       const std::filesystem::path& folder,
+                       const std::function<int(const ProcessPlace&)>& work);
+
+/// Meets the other ranks, if there are any.
+std::unique_ptr<Communicator> join_run(const std::optional<ProcessPlace>& place,
+                                       const Config& config);
+
+/// Splits the usable cores among the ranks of this machine, unless `requested` says how many threads
+/// each has. Logs it. Returns the number.
+int configure_rank_threads(int requested, const std::optional<ProcessPlace>& place);
+
+}  // namespace detforge

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+#include "detforge/distributed/communicator.h"
+#include "detforge/eval/inference.h"
+
+namespace detforge {
+
+/// The results as bytes, and back. Throws Error for bytes that are not a result's.
+std::string to_bytes(const InferenceResult& result);
+InferenceResult inference_result(const std::string& bytes);
+
+/// The results of all ranks on rank 0, as if it had seen all their images, rank by rank; on the
+/// others an empty result. Waits for ranks that are slower (Communicator::barrier). Seconds are
+/// those of the slowest rank.
+InferenceResult gather_results(Communicator& communicator, InferenceResult own);
+
+}  // namespace detforge

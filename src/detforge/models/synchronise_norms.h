@@ -1,0 +1,13 @@
+#pragma once
+
+#include "detforge/distributed/communicator.h"
+#include "detforge/models/detector.h"
+
+namespace detforge {
+
+/// From now on the detector's norms of type kSyncBn take their statistics from the images of all
+/// ranks, over a channel of their own. Nothing with one rank or without such norms. All ranks must
+/// call it.
+void synchronise_norms(Detector& detector, Communicator& communicator);
+
+}  // namespace detforge
