@@ -2,10 +2,10 @@
 
 #include <csignal>
 #include <thread>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
-#include <unistd.h>
 
 #include "detforge/core/timer.h"
 #include "detforge/distributed/single_process.h"
@@ -28,8 +28,10 @@ void check_collectives(Communicator& communicator) {
   communicator.broadcast_(root, world - 1);
   EXPECT_EQ(root[0].item<double>(), static_cast<double>(world - 1));
   // Row i goes to rank i: rank r sends 10 r + i.
-  const Tensor rows =
-      (torch::arange(world, torch::kFloat) + 10 * rank).view({world, 1}).expand({world, 2}).contiguous();
+  const Tensor rows = (torch::arange(world, torch::kFloat) + 10 * rank)
+                          .view({world, 1})
+                          .expand({world, 2})
+                          .contiguous();
   const Tensor got = communicator.all_to_all(rows);
   const Tensor all = communicator.all_gather(torch::full({2}, rank, torch::kBFloat16));
   for (std::int64_t i = 0; i < world; ++i) {
@@ -157,20 +159,20 @@ TEST(FieldReportF63, APartialLaunchSaysWhomItWaitsForAndEnds) {
   ranks.options().log_folder = ranks.folder.path();
   const Timer timer;
   const int status = launch_local_ranks(ranks.options(), [](const ProcessPlace& place) {
-    if (place.rank == 2) {
-      std::this_thread::sleep_for(std::chrono::seconds(5));
-      return 0;  // never meets the others
-    }
-    try {
-      join_process_group({.place = place,
-                          .timeout = std::chrono::milliseconds(2000),
-                          .patience = std::chrono::milliseconds(500)});
-    } catch (const CommunicationError& error) {
-      std::fprintf(stderr, "error: %s\n", error.what());
-      return 1;
-    }
-    return 0;
-  }).status;
+                       if (place.rank == 2) {
+                         std::this_thread::sleep_for(std::chrono::seconds(5));
+                         return 0;  // never meets the others
+                       }
+                       try {
+                         join_process_group({.place = place,
+                                             .timeout = std::chrono::milliseconds(2000),
+                                             .patience = std::chrono::milliseconds(500)});
+                       } catch (const CommunicationError& error) {
+                         std::fprintf(stderr, "error: %s\n", error.what());
+                         return 1;
+                       }
+                       return 0;
+                     }).status;
   EXPECT_EQ(status, 1);
   EXPECT_LT(timer.elapsed_s(), 9);
   std::ifstream stream(ranks.folder.path() / "rank_1.log");
@@ -188,9 +190,8 @@ TEST(ProcessGroup, RanksOfOtherSettingsAndTwoOfOneRankAreRefused) {
       const std::string agreement = place.rank == 0 || same_rank ? "version 1" : "version 2";
       place.rank = same_rank ? 0 : place.rank;
       try {
-        join_process_group({.place = place,
-                            .timeout = std::chrono::milliseconds(3000),
-                            .agreement = agreement});
+        join_process_group(
+            {.place = place, .timeout = std::chrono::milliseconds(3000), .agreement = agreement});
       } catch (const Error& error) {
         std::fprintf(stderr, "error: %s\n", error.what());
         return 1;

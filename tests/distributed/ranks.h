@@ -26,25 +26,29 @@ class Ranks {
 
   int run(const std::function<void(Communicator&)>& work) {
     options_.log_folder = folder.path() / "logs";
-    return launch_local_ranks(options_, [&](const ProcessPlace& place) {
-      try {
-        const auto communicator = join_process_group(
-            {.place = place, .timeout = timeout, .heartbeat = std::chrono::milliseconds(100)});
-        try {
-          work(*communicator);
-          communicator->barrier();
-        } catch (const CommunicationError&) {
-          throw;
-        } catch (const std::exception& error) {
-          communicator->give_up(error.what());
-          throw;
-        }
-      } catch (const std::exception& error) {
-        std::fprintf(stderr, "error: %s\n", error.what());
-        return 1;
-      }
-      return testing::Test::HasFailure() ? 1 : 0;
-    }).status;
+    return launch_local_ranks(options_,
+                              [&](const ProcessPlace& place) {
+                                try {
+                                  const auto communicator = join_process_group(
+                                      {.place = place,
+                                       .timeout = timeout,
+                                       .heartbeat = std::chrono::milliseconds(100)});
+                                  try {
+                                    work(*communicator);
+                                    communicator->barrier();
+                                  } catch (const CommunicationError&) {
+                                    throw;
+                                  } catch (const std::exception& error) {
+                                    communicator->give_up(error.what());
+                                    throw;
+                                  }
+                                } catch (const std::exception& error) {
+                                  std::fprintf(stderr, "error: %s\n", error.what());
+                                  return 1;
+                                }
+                                return testing::Test::HasFailure() ? 1 : 0;
+                              })
+        .status;
   }
 
   /// What rank K > 0 wrote to stdout and stderr.

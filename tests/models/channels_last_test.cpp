@@ -75,10 +75,10 @@ void expect_equal_training(const Options& options) {
   const LossMap actual = losses_of(last, KernelBackend::kOwn);
   ASSERT_EQ(actual.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_TRUE(test::expect_close(actual[i].second, expected[i].second, {.rtol = 1e-4}))
-        << expected[i].first;
-    actual[i].second.backward({}, /*retain_graph=*/true);
-    expected[i].second.backward({}, /*retain_graph=*/true);
+    EXPECT_TRUE(test::expect_close(actual[i].value, expected[i].value, {.rtol = 1e-4}))
+        << expected[i].name;
+    actual[i].value.backward({}, /*retain_graph=*/true);
+    expected[i].value.backward({}, /*retain_graph=*/true);
   }
   const auto wanted = plain.named_parameters();
   for (const auto& item : last.named_parameters()) {

@@ -84,7 +84,7 @@ Targets two_objects() {
 
 Tensor total(const LossMap& losses) {
   Tensor sum = torch::zeros({});
-  for (const auto& [name, loss] : losses) {
+  for (const auto& [name, loss, count] : losses) {
     sum = sum + loss;
   }
   return sum;

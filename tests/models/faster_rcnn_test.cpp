@@ -65,7 +65,7 @@ Scene make_scene(std::int64_t count) {
 
 Tensor total_of(const LossMap& losses) {
   Tensor total = torch::zeros({});
-  for (const auto& [name, loss] : losses) {
+  for (const auto& [name, loss, count] : losses) {
     total = total + loss;
   }
   return total;
@@ -84,8 +84,8 @@ TEST(FasterRcnn, WithoutAnyObjectEveryParameterGetsAGradient) {
   FasterRcnn model(small_options(), 1);
   Scene scene = make_scene(2);
   const LossMap losses = model.losses(scene.images, {no_objects(), no_objects()});
-  EXPECT_EQ(losses[1].second.item<float>(), 0.0F);  // loss_box_reg
-  EXPECT_EQ(losses[3].second.item<float>(), 0.0F);  // loss_rpn_loc
+  EXPECT_EQ(losses[1].value.item<float>(), 0.0F);  // loss_box_reg
+  EXPECT_EQ(losses[3].value.item<float>(), 0.0F);  // loss_rpn_loc
   total_of(losses).backward();
   expect_every_parameter_has_a_finite_gradient(model);
 }
@@ -150,7 +150,9 @@ TEST(FasterRcnnProperty, SameSeedAndKeysGiveBitEqualLossesAndGradients) {
   for (auto& results : runs) {
     FasterRcnn model(small_options(), 4);
     const LossMap losses = model.losses(scene.images, scene.targets);
-    results.insert(losses.begin(), losses.end());
+    for (const LossTerm& loss : losses) {
+      results.emplace(loss.name, loss.value);
+    }
     total_of(losses).backward();
     for (const auto& item : model.named_parameters()) {
       results.emplace("gradient of " + item.key(), item.value().grad());

@@ -179,7 +179,7 @@ TEST_P(RcnnParity, LossesAndGradientsEqualDetectron2) {
   const Npz expected = arrays("train.npz");
   const Npz gradients = arrays("grads.npz");
   Tensor total = torch::zeros({});
-  for (const auto& [name, loss] : model_->losses(images_, targets_)) {
+  for (const auto& [name, loss, count] : model_->losses(images_, targets_)) {
     EXPECT_TRUE(expect_close(loss.reshape({1}), to_tensor(expected.at("loss/" + name)),
                              {.rtol = 1e-4, .atol = 1e-9}))
         << name;

@@ -94,8 +94,8 @@ TEST_F(FastRcnn, RegressionLossCountsOnlyTheOwnClassOfForeground) {
   const std::vector<SampledRois> rois{
       {.boxes = boxes_, .labels = longs({1, 2}), .gt_boxes = boxes_}};
   const LossMap losses = fast_rcnn_losses(predictions_, rois, options_);
-  EXPECT_EQ(losses[1].first, "loss_box_reg");
-  EXPECT_NEAR(losses[1].second.item<double>(), 11.0, 1e-5);
+  EXPECT_EQ(losses[1].name, "loss_box_reg");
+  EXPECT_NEAR(losses[1].value.item<double>(), 11.0, 1e-5);
 }
 
 TEST_F(FastRcnn, ClassAgnosticRegressionUsesItsOneBox) {
@@ -103,7 +103,7 @@ TEST_F(FastRcnn, ClassAgnosticRegressionUsesItsOneBox) {
   options_.class_agnostic_boxes = true;
   const std::vector<SampledRois> rois{
       {.boxes = boxes_, .labels = longs({1, 0}), .gt_boxes = boxes_}};
-  EXPECT_NEAR(fast_rcnn_losses(predictions_, rois, options_)[1].second.item<double>(), 4.0, 1e-5);
+  EXPECT_NEAR(fast_rcnn_losses(predictions_, rois, options_)[1].value.item<double>(), 4.0, 1e-5);
   EXPECT_EQ(fast_rcnn_inference(predictions_, proposals_, {{50, 50}}, options_)[0].boxes.size(0),
             2);
 }
@@ -112,7 +112,7 @@ TEST_F(FastRcnn, IouLossOfPerfectBoxesIsZero) {
   options_.box_loss.type = BoxLossType::kGiou;
   const std::vector<SampledRois> rois{
       {.boxes = boxes_, .labels = longs({1, 0}), .gt_boxes = boxes_}};
-  EXPECT_NEAR(fast_rcnn_losses(predictions_, rois, options_)[1].second.item<double>(), 0.0, 1e-5);
+  EXPECT_NEAR(fast_rcnn_losses(predictions_, rois, options_)[1].value.item<double>(), 0.0, 1e-5);
 }
 
 TEST_F(FastRcnn, DetectionsAreClippedAndSortedByScore) {

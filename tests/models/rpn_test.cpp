@@ -166,7 +166,7 @@ RpnRun run_rpn(RpnOptions options, const RpnScene& scene) {
   RpnRun run;
   run.is_sparse = !output.sparse_maps.empty();
   Tensor total = torch::zeros({});
-  for (const auto& [name, loss] : rpn->losses(output, scene.images, scene.targets)) {
+  for (const auto& [name, loss, count] : rpn->losses(output, scene.images, scene.targets)) {
     run.losses[name] = loss.detach();
     total = total + loss;
   }

@@ -90,8 +90,8 @@ TEST(YoloLoss, ByHand) {
   const std::vector<std::pair<std::string, double>> expected{
       {"loss_cls", 2 * ln2}, {"loss_conf", ln2}, {"loss_xy", 4 * ln2}, {"loss_wh", 2.0}};
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_EQ(losses[i].first, expected[i].first);
-    EXPECT_NEAR(losses[i].second.item<double>(), expected[i].second, 1e-6) << expected[i].first;
+    EXPECT_EQ(losses[i].name, expected[i].first);
+    EXPECT_NEAR(losses[i].value.item<double>(), expected[i].second, 1e-6) << expected[i].first;
   }
 }
 
@@ -106,8 +106,8 @@ TEST(YoloLoss, EqualsLoopsOverEverything) {
         const auto expected = test::naive_yolo_losses(maps, layout, targets, options);
         const LossMap losses = yolo_losses(maps, layout, targets, options);
         for (std::size_t i = 0; i < 4; ++i) {
-          EXPECT_NEAR(losses[i].second.item<double>(), expected[i], 1e-4 + 1e-5 * expected[i])
-              << losses[i].first << " seed " << seed;
+          EXPECT_NEAR(losses[i].value.item<double>(), expected[i], 1e-4 + 1e-5 * expected[i])
+              << losses[i].name << " seed " << seed;
         }
       }
     }
@@ -127,7 +127,7 @@ TEST(YoloLoss, GradientEqualsDifferencesOfTheLoops) {
       map.set_requires_grad(true);
     }
     Tensor total = torch::zeros({});
-    for (const auto& [name, loss] : yolo_losses(maps, layout, targets, options)) {
+    for (const auto& [name, loss, count] : yolo_losses(maps, layout, targets, options)) {
       total = total + loss;
     }
     total.backward();
@@ -156,7 +156,7 @@ TEST(YoloLoss, WithoutObjectsOnlyConfIsLeftAndEverythingHasAGradient) {
   const std::vector<Targets> targets{random_targets(0, 1), random_targets(0, 2)};
   const LossMap losses = yolo_losses(maps, layout, targets, {});
   Tensor total = torch::zeros({});
-  for (const auto& [name, loss] : losses) {
+  for (const auto& [name, loss, count] : losses) {
     EXPECT_EQ(loss.item<double>() > 0, name == "loss_conf") << name;
     total = total + loss;
   }
@@ -178,9 +178,9 @@ TEST(YoloLoss, BatchIsTheSumOfItsImages) {
     for (std::int64_t i = 0; i < 2; ++i) {
       const std::vector<Tensor> one{maps[0].slice(0, i, i + 1), maps[1].slice(0, i, i + 1)};
       sum += yolo_losses(one, layout, {targets[static_cast<std::size_t>(i)]}, {})[term]
-                 .second.item<double>();
+                 .value.item<double>();
     }
-    EXPECT_NEAR(both[term].second.item<double>(), sum, 1e-5 * sum) << both[term].first;
+    EXPECT_NEAR(both[term].value.item<double>(), sum, 1e-5 * sum) << both[term].name;
   }
 }
 
@@ -199,7 +199,7 @@ TEST(YoloLoss, IsTheSameForAnyNumberOfThreads) {
     at::set_num_threads(count);
     const LossMap many = yolo_losses(maps, layout, targets, {});
     for (std::size_t i = 0; i < one.size(); ++i) {
-      EXPECT_EQ(one[i].second.item<float>(), many[i].second.item<float>()) << one[i].first;
+      EXPECT_EQ(one[i].value.item<float>(), many[i].value.item<float>()) << one[i].name;
     }
   }
   at::set_num_threads(threads);

@@ -157,7 +157,7 @@ TEST_P(YoloParity, LossesAndGradientsEqualMmdetection) {
     expect_loss(fmt::format("loss_wh{}", i), losses.wh);
   }
   Tensor total = torch::zeros({});
-  for (const auto& [name, loss] : model_->losses(images_, targets_)) {
+  for (const auto& [name, loss, count] : model_->losses(images_, targets_)) {
     total = total + loss;
   }
   expect_loss("total", total);

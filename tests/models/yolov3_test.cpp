@@ -45,7 +45,7 @@ Targets no_objects() {
 
 Tensor total_of(const LossMap& losses) {
   Tensor total = torch::zeros({});
-  for (const auto& [name, loss] : losses) {
+  for (const auto& [name, loss, count] : losses) {
     total = total + loss;
   }
   return total;

@@ -164,7 +164,7 @@ TEST(AccumulationProperty, CountsOfABatchAreWhatItsOwnLossesAreDividedBy) {
     const LossMap alone = model.losses(part.images, part.targets);
     const LossMap counted = model.losses(part.images, part.targets, &counts);
     for (std::size_t i = 0; i < alone.size(); ++i) {
-      EXPECT_EQ(alone[i].second.item<float>(), counted[i].second.item<float>()) << alone[i].first;
+      EXPECT_EQ(alone[i].value.item<float>(), counted[i].value.item<float>()) << alone[i].name;
     }
   }
 }

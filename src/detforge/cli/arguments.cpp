@@ -141,8 +141,9 @@ void add_threads(CLI::App& app, int& out) {
 
 void add_ranks(CLI::App& app, RankArguments& out) {
   const auto count = [&](const char* name, std::int64_t& value, const char* text) {
-    return app.add_option(name, value, text)->type_name("N")->check(
-        CLI::Range(std::int64_t{0}, std::int64_t{1} << 20).description(""));
+    return app.add_option(name, value, text)
+        ->type_name("N")
+        ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20).description(""));
   };
   count("--nproc", out.nproc,
         "Ranks to start on this machine; else what torchrun, mpirun or srun started");

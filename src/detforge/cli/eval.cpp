@@ -68,12 +68,14 @@ int run_eval(const EvalArguments& arguments) {
   if (starts_ranks(arguments.ranks)) {
     // Each rank loads the model: what computes must not have started threads before it is forked.
     const std::filesystem::path logs = arguments.output.empty() ? "." : arguments.output;
-    return run_ranks(arguments.ranks, logs, [&](const ProcessPlace& place) {
-             return report_errors([&] {
-               const LoadedModel model = load(arguments);
-               return eval_as(arguments, model, output_folder(arguments, model.config), place);
-             });
-           })
+    return run_ranks(arguments.ranks, logs,
+                     [&](const ProcessPlace& place) {
+                       return report_errors([&] {
+                         const LoadedModel model = load(arguments);
+                         return eval_as(arguments, model, output_folder(arguments, model.config),
+                                        place);
+                       });
+                     })
         .status;
   }
   const auto place = place_from_environment();

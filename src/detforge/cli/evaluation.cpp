@@ -13,10 +13,10 @@
 #include "detforge/core/log.h"
 #include "detforge/eval/coco_ground_truth.h"
 #include "detforge/eval/coco_report.h"
+#include "detforge/eval/gather_results.h"
 #include "detforge/eval/mask_eval.h"
 #include "detforge/eval/results_json.h"
 #include "detforge/structures/rle.h"
-#include "detforge/eval/gather_results.h"
 #include "detforge/train/same_weights.h"
 #include "detforge/train/signals.h"
 

@@ -20,7 +20,8 @@ struct CocoEvaluationOptions {
   bool original_size = false;       ///< no resize to INPUT.MIN_SIZE_TEST (the detector has its own)
   int threads = 0;                  ///< of the judging; 0 = one per processor
   std::int64_t pictures = 8;        ///< images drawn with their detections beside their objects
-  Communicator* communicator = nullptr;  ///< whose ranks share the images; null: there are no others
+  Communicator* communicator =
+      nullptr;  ///< whose ranks share the images; null: there are no others
 };
 
 /// Evaluates detectors on the config's test data. Loads and checks the annotations once; may be

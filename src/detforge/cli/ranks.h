@@ -27,8 +27,8 @@ LaunchResult run_ranks(const RankArguments& arguments,
 std::unique_ptr<Communicator> join_run(const std::optional<ProcessPlace>& place,
                                        const Config& config);
 
-/// Splits the usable cores among the ranks of this machine, unless `requested` says how many threads
-/// each has. Logs it. Returns the number.
+/// Splits the usable cores among the ranks of this machine, unless `requested` says how many
+/// threads each has. Logs it. Returns the number.
 int configure_rank_threads(int requested, const std::optional<ProcessPlace>& place);
 
 }  // namespace detforge

@@ -5,12 +5,12 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <unistd.h>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/types.h>
-#include <unistd.h>
 
 #include "detforge/cli/build.h"
 #include "detforge/cli/commands.h"
@@ -139,9 +139,9 @@ std::unique_ptr<CocoEvaluation> build_evaluation(const Config& config,
     log::warn("DATASETS.TEST is empty: this run is never evaluated and has no best.pth");
     return nullptr;
   }
-  return std::make_unique<CocoEvaluation>(config, class_names,
-                                          CocoEvaluationOptions{.threads = threads,
-                                                                .communicator = &communicator});
+  return std::make_unique<CocoEvaluation>(
+      config, class_names,
+      CocoEvaluationOptions{.threads = threads, .communicator = &communicator});
 }
 
 /// What EvaluationHook calls: the evaluation, into a folder named after the step.

@@ -275,7 +275,7 @@ class Supervisor {
 }  // namespace
 
 LaunchResult launch_local_ranks(const LaunchOptions& options,
-                       const std::function<int(const ProcessPlace&)>& work) {
+                                const std::function<int(const ProcessPlace&)>& work) {
   return Supervisor(options, work).run();
 }
 

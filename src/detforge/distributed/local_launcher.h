@@ -33,6 +33,6 @@ struct LaunchResult {
 /// killed, the ranks die with it. Must be called before this process has started any thread that
 /// still runs. Throws Error (kUsage) if the port is taken.
 LaunchResult launch_local_ranks(const LaunchOptions& options,
-                       const std::function<int(const ProcessPlace&)>& work);
+                                const std::function<int(const ProcessPlace&)>& work);
 
 }  // namespace detforge

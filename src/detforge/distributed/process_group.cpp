@@ -130,7 +130,8 @@ class GlooCommunicator final : public Communicator {
   void barrier() override;
 
   std::unique_ptr<Communicator> channel(const std::string& name) override {
-    return std::make_unique<GlooCommunicator>(shared_, name_ + "/" + name);
+    return std::make_unique<GlooCommunicator>(shared_,
+                                              fmt::format("{}/{}.{}", name_, name, channels_++));
   }
 
   void enter(const char* phase, std::int64_t iteration) override {
@@ -233,7 +234,7 @@ class GlooCommunicator final : public Communicator {
   std::string name_;
   std::shared_ptr<Closer> closer_ = std::make_shared<Closer>();
   c10::intrusive_ptr<Gloo> group_;
-  std::int64_t barriers_ = 0;
+  std::int64_t barriers_ = 0, channels_ = 0;
 };
 
 /// A counter in the store. Who is missing is looked at again and again: as long as it gets on, or

@@ -4,9 +4,9 @@
 
 namespace detforge {
 
-/// While an object lives, what this process writes to stdout and stderr goes to a file: the terminal
-/// of a run belongs to rank 0. Appends; makes the folder. If the file cannot be written, nothing
-/// changes.
+/// While an object lives, what this process writes to stdout and stderr goes to a file: the
+/// terminal of a run belongs to rank 0. Appends; makes the folder. If the file cannot be written,
+/// nothing changes.
 class RankOutput {
  public:
   explicit RankOutput(const std::filesystem::path& file);

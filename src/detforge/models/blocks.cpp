@@ -82,9 +82,9 @@ Tensor NormImpl::forward(const Tensor& input, const Tensor& residual, Activation
     const Tensor var = updates ? running_var_ : running_var_.clone();
     const BatchNormOptions options{
         .eps = options_.eps, .momentum = options_.momentum, .activation = activation};
-    return all_reduce_ ? sync_batch_norm(input, weight_, bias_, mean, var, options, all_reduce_,
-                                         residual)
-                       : batch_norm(input, weight_, bias_, mean, var, options, residual);
+    return all_reduce_
+               ? sync_batch_norm(input, weight_, bias_, mean, var, options, all_reduce_, residual)
+               : batch_norm(input, weight_, bias_, mean, var, options, residual);
   }
   const Tensor output = in_f32("batch_norm", input, [&](const Tensor& map) {
     return at::batch_norm(map, widen(weight_), widen(bias_), running_mean_, running_var_, false,

@@ -77,15 +77,15 @@ class SyncNorm : public torch::autograd::Function<SyncNorm> {
         static_cast<std::intptr_t>(context->saved_data["all_reduce"].toInt()));
     const Tensor& gradient = gradients[0];
     const Tensor normalised = (widen(saved[0]) - by_channel(saved[2])) * inverse_std;
-    const Tensor bias_sums = channel_sums(gradient), weight_sums = channel_sums(gradient * normalised);
+    const Tensor bias_sums = channel_sums(gradient),
+                 weight_sums = channel_sums(gradient * normalised);
     Tensor sums = torch::cat({bias_sums, weight_sums}) / pixels;
     (*all_reduce)(sums);
     sums = sums.to(at::kFloat);
     const std::int64_t channels = weight.numel();
-    const Tensor of_input =
-        (gradient - by_channel(sums.slice(0, 0, channels)) -
-         normalised * by_channel(sums.slice(0, channels))) *
-        inverse_std * by_channel(widen(weight));
+    const Tensor of_input = (gradient - by_channel(sums.slice(0, 0, channels)) -
+                             normalised * by_channel(sums.slice(0, channels))) *
+                            inverse_std * by_channel(widen(weight));
     return {of_input.to(saved[0].scalar_type()),
             weight_sums.to(weight.scalar_type()),
             bias_sums.to(weight.scalar_type()),

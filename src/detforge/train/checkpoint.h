@@ -47,9 +47,9 @@ class Checkpointer {
                Ema* ema = nullptr,
                Precision* precision = nullptr);
 
-  /// Writes last.pth, then iter_N.pth. `place` of the source, if not the one that it is at. Throws Error if the disk is full, if a weight, buffer or
-  /// momentum is not finite (a checkpoint of such a model is worth nothing), or if a checkpoint of
-  /// a later step is there.
+  /// Writes last.pth, then iter_N.pth. `place` of the source, if not the one that it is at. Throws
+  /// Error if the disk is full, if a weight, buffer or momentum is not finite (a checkpoint of such
+  /// a model is worth nothing), or if a checkpoint of a later step is there.
   void save(const TrainProgress& progress, const std::optional<std::string>& place = {});
 
   /// Writes best.pth if `metric` is above that of every one before, also in former processes; says

@@ -144,8 +144,7 @@ void TrainingLog::add_to_window(const StepReport& report) {
 void TrainingLog::write_period(const StepReport& report) {
   const double time = window_.median("time");
   const double eta_s = time * static_cast<double>(options_.max_iter - report.progress.iteration);
-  const double images_per_s =
-      static_cast<double>(report.result.images) / time;
+  const double images_per_s = static_cast<double>(report.result.images) / time;
   std::vector<std::pair<std::string, double>> values = {
       {"lr", report.lr},
       {"eta_seconds", eta_s},

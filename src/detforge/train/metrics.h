@@ -33,7 +33,7 @@ struct TrainingLogOptions {
   std::int64_t max_iter = 90000;
   std::int64_t start_iter =
       0;  ///< of a resumed run: later lines of metrics.jsonl are removed, they come again
-  std::int64_t period = 20;  ///< steps between lines; values are medians over them
+  std::int64_t period = 20;      ///< steps between lines; values are medians over them
   std::int64_t epoch_iters = 0;  ///< iterations of an epoch (EpochLength); 0: no epochs in the log
   bool tensorboard = true;
 };

@@ -106,8 +106,8 @@ std::string NonFiniteGuard::describe(const StepReport& report) const {
 }
 
 void NonFiniteGuard::write_bundle(const StepReport& report) const {
-  const bool is_ours = report.result.is_own_fault ||
-                       (options_.rank == 0 && std::isfinite(report.result.total));
+  const bool is_ours =
+      report.result.is_own_fault || (options_.rank == 0 && std::isfinite(report.result.total));
   if (!is_ours) {
     return;
   }

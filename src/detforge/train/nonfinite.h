@@ -22,13 +22,13 @@ struct NonFiniteOptions {
   std::int64_t rank = 0;                  ///< of this process
 };
 
-/// Watches, on each rank, for steps whose losses or gradients are not finite (train_step has not applied them).
-/// The first of a row leaves a replay bundle: the batch, the weights that it met, the rate, the
-/// loss scale and the config, of each rank whose losses were not finite, or of rank 0. Each is reported with its loss terms, rate, images and the last
-/// finite losses; one too many in a row is an Error, which names the first layer whose output is
-/// not finite. In mixed precision, gradients that overflow behind finite losses are expected: a
-/// line in the log and no bundle. Each skipped step halves a dynamic loss scale; the first one at
-/// its floor is that Error.
+/// Watches, on each rank, for steps whose losses or gradients are not finite (train_step has not
+/// applied them). The first of a row leaves a replay bundle: the batch, the weights that it met,
+/// the rate, the loss scale and the config, of each rank whose losses were not finite, or of rank
+/// 0. Each is reported with its loss terms, rate, images and the last finite losses; one too many
+/// in a row is an Error, which names the first layer whose output is not finite. In mixed
+/// precision, gradients that overflow behind finite losses are expected: a line in the log and no
+/// bundle. Each skipped step halves a dynamic loss scale; the first one at its floor is that Error.
 class NonFiniteGuard : public Hook {
  public:
   NonFiniteGuard(Detector& detector, const Precision& precision, NonFiniteOptions options);

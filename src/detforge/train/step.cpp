@@ -11,8 +11,8 @@
 #include "detforge/core/error.h"
 #include "detforge/core/timer.h"
 #include "detforge/models/kept_buffers.h"
-#include "detforge/train/model_state.h"
 #include "detforge/train/image_by_image.h"
+#include "detforge/train/model_state.h"
 #include "detforge/train/split_batch.h"
 #include "detforge/train/step_losses.h"
 

@@ -26,8 +26,8 @@ struct PartialLosses {
   void add(const LossMap& losses);
 };
 
-/// Runs what may meet NaN or infinity (Error::Kind::kNonFinite). The other ranks must not wait for a
-/// rank that has: it goes on, without losses.
+/// Runs what may meet NaN or infinity (Error::Kind::kNonFinite). The other ranks must not wait for
+/// a rank that has: it goes on, without losses.
 template <typename Work>
 void guarded(PartialLosses& losses, const Work& work) {
   try {
