@@ -34,8 +34,8 @@ class TrainingCli : public testing::Test {
     ASSERT_EQ(made.exit_code, 0) << made.err;
   }
 
-  ProgramResult run(const Words& words) const {
-    return run_program(program_path(), words, folder_.path());
+  ProgramResult run(const Words& words, const Words& environment = {}) const {
+    return run_program(program_path(), words, folder_.path(), environment);
   }
   pid_t start(const Words& words) const {
     return start_program(program_path(), words,

@@ -38,7 +38,7 @@ struct ToyRun {
                      ema.get()) {}
 
   LoopResult train_to(std::int64_t end, TrainProgress start = {}, std::int64_t period = 1) {
-    CheckpointHook hook(checkpointer, period);
+    CheckpointHook hook(checkpointer, period, alone);
     return train({detector, sgd, schedule, source, alone, ema.get()},
                  {.max_iter = end, .start = start}, {&hook});
   }
@@ -216,7 +216,8 @@ TEST(Checkpoint, FailedSaveIsRetriedWhileTheRunGoesOnAndAnErrorAtItsEnd) {
   const fs::path target = folder / "checkpoints";
   files::write_atomic(target, "a file where the folder should be");
   ToyRun run(target);
-  CheckpointHook checkpoints(run.checkpointer, 2);
+  SingleProcess alone;
+  CheckpointHook checkpoints(run.checkpointer, 2, alone);
   std::int64_t steps = 0;
   test::CallHook repair([&](const StepReport& report) {
     steps = report.progress.iteration;

@@ -55,7 +55,7 @@ TEST_F(LoopTest, NothingToTrainIsAnError) {
 }
 
 TEST_F(LoopTest, SigtermSavesAfterTheStepInProgressAndReturns) {
-  CheckpointHook checkpoints(checkpointer, 100);
+  CheckpointHook checkpoints(checkpointer, 100, alone);
   test::CallHook killer([&](const StepReport& report) {
     if (report.iteration == 6) {
       std::raise(SIGTERM);  // arrives between steps: step 7 is still done
@@ -88,7 +88,7 @@ TEST_F(LoopTest, PoisonedWeightsEndTheRunAndTheLastCheckpointIsFinite) {
   NonFiniteGuard guard(
       detector, f32,
       {.max_consecutive_skips = 3, .folder = folder.path(), .config_yaml = "A: 1\n"});
-  CheckpointHook checkpoints(checkpointer, 1);
+  CheckpointHook checkpoints(checkpointer, 1, alone);
   test::CallHook poison([&](const StepReport& report) {
     if (report.progress.iteration == 20) {
       torch::NoGradGuard no_grad;

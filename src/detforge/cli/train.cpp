@@ -241,9 +241,11 @@ LoopResult train_run(const TrainArguments& arguments,
   const auto ema = build_ema(config, *detector, optimizer);
   Precision precision(precision_options(config));
   const LrSchedule schedule = build_schedule(config.solver);
+  CheckpointContext context = checkpoint_context(config, dataset);
+  context.world_size = communicator.world_size();
   Checkpointer checkpointer(
-      {.folder = run / "checkpoints", .keep_periodic = config.solver.checkpoints_keep},
-      checkpoint_context(config, dataset), *detector, optimizer, loader, ema.get(), &precision);
+      {.folder = run / "checkpoints", .keep_periodic = config.solver.checkpoints_keep}, context,
+      *detector, optimizer, loader, ema.get(), &precision);
   const TrainProgress start =
       start_on_all_ranks(arguments, config, communicator, checkpointer, *detector);
   precision.apply(*detector, optimizer);
@@ -274,7 +276,7 @@ LoopResult train_run(const TrainArguments& arguments,
                                    .max_iter = config.solver.max_iter,
                                    .start_iter = start.iteration,
                                    .epoch_iters = epoch.iterations()});
-    checkpoints.emplace(checkpointer, config.solver.checkpoint_period);
+    checkpoints.emplace(checkpointer, config.solver.checkpoint_period, communicator);
     files::write_atomic(run / "config.yaml",
                         to_yaml(config));  // now that nothing can refuse it any more
   }

@@ -20,6 +20,7 @@
 #include "detforge/core/log.h"
 #include "detforge/core/timer.h"
 #include "detforge/distributed/c10d_store.h"
+#include "detforge/distributed/fault_drill.h"
 #include "detforge/distributed/key_store.h"
 #include "detforge/distributed/network.h"
 #include "detforge/distributed/presence.h"
@@ -51,6 +52,7 @@ struct Shared {
   std::string address;  ///< of this rank
   std::shared_ptr<KeyStore> store;
   std::unique_ptr<Presence> presence;
+  std::optional<FaultDrill> drill = FaultDrill::from_environment();
 };
 
 class GlooCommunicator final : public Communicator {
@@ -136,10 +138,12 @@ class GlooCommunicator final : public Communicator {
 
   void enter(const char* phase, std::int64_t iteration) override {
     shared_->presence->enter(phase, iteration, /*is_patient=*/false);
+    rehearse(phase, iteration);
   }
   void progress() override { shared_->presence->progress(); }
   void serial_work(const char* phase) override {
     shared_->presence->enter(phase, -1, /*is_patient=*/true);
+    rehearse(phase, -1);
   }
   void give_up(const std::string& reason) override {
     shared_->presence->report_failure(fmt::format(
@@ -160,6 +164,12 @@ class GlooCommunicator final : public Communicator {
   }
 
  private:
+  void rehearse(const char* phase, std::int64_t iteration) {
+    if (shared_->drill) {
+      shared_->drill->at(rank(), phase, iteration);
+    }
+  }
+
   /// Lets the thread that watches for failures close a group that may be gone.
   class Closer {
    public:

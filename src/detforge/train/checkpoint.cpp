@@ -166,7 +166,8 @@ Value Checkpointer::content(const TrainProgress& progress, const std::string& pl
       .set("pixel_format", context_.pixel_format)
       .set("config", context_.config_yaml)
       .set("version", context_.version)
-      .set("threads", std::int64_t{at::get_num_threads()});
+      .set("threads", std::int64_t{at::get_num_threads()})
+      .set("world_size", context_.world_size);
 }
 
 void Checkpointer::check_savable(const TrainProgress& progress) const {
@@ -262,6 +263,7 @@ TrainProgress Checkpointer::restore(const Item& checkpoint) {
     optimizer_.load_state(to_named_tensors(checkpoint["optimizer"]["momentum"]));
     restore_average(checkpoint);
     source_.restore(checkpoint["sampler"].string());
+    compare_ranks(checkpoint);
     const std::int64_t threads = checkpoint["threads"].integer();
     if (threads != at::get_num_threads()) {
       log::warn(
@@ -274,6 +276,17 @@ TrainProgress Checkpointer::restore(const Item& checkpoint) {
   } catch (Error& error) {
     error.add_where(checkpoint.path());
     throw;
+  }
+}
+
+void Checkpointer::compare_ranks(const Item& checkpoint) const {
+  const auto saved = checkpoint.find("world_size");
+  const std::int64_t before = saved ? saved->integer() : 1;
+  if (before != context_.world_size) {
+    log::warn(
+        "the run had {} ranks, this one has {}: each step sees the images that it would have seen, "
+        "and each rank computes another part of them; sums may differ in the last bits",
+        before, context_.world_size);
   }
 }
 
@@ -309,6 +322,7 @@ void CheckpointHook::after_step(const StepReport& report) {
   if (!due && !report.last) {
     return;
   }
+  communicator_.enter("checkpoint", report.iteration);
   try {
     checkpointer_.save(report.progress);
   } catch (const Error& error) {

@@ -19,6 +19,7 @@ struct CheckpointContext {
   std::string pixel_format = "BGR";  ///< channel order of the two above and of the network's input
   std::string config_yaml;           ///< effective config
   std::string version;               ///< of the program
+  std::int64_t world_size = 1;       ///< ranks of this run
 };
 
 struct CheckpointerOptions {
@@ -30,7 +31,8 @@ struct CheckpointerOptions {
 /// Saves and restores a run: last.pth, iter_N.pth (N = steps done) and best.pth. A file holds
 ///   {model, optimizer: {momentum}, scaler: {loss_scale, unskipped}, iteration, images_seen,
 ///   sampler, scheduler: {last_epoch},
-///    class_names, category_ids, pixel_mean, pixel_std, pixel_format, config, version, threads}
+///    class_names, category_ids, pixel_mean, pixel_std, pixel_format, config, version, threads,
+///    world_size}
 /// (`model` in f32: masters where there are; `scaler` only with mixed precision, names as Apex has
 /// them), with {ema, ema_updates} if the weights are averaged (`model` is what trains on, `ema`
 /// what was evaluated), and is readable by Python's torch.load. A kill at any moment leaves the old
@@ -79,6 +81,7 @@ class Checkpointer {
   NamedTensors weights() const;  ///< the same in f32
   void restore_average(const Item& checkpoint);
   void restore_scaler(const Item& checkpoint);
+  void compare_ranks(const Item& checkpoint) const;
   void remove_old_periodic() const;
   void warn_if_disk_is_small() const;
 
@@ -97,13 +100,14 @@ class Checkpointer {
 /// the next period tries again; at the end it is an Error.
 class CheckpointHook : public Hook {
  public:
-  CheckpointHook(Checkpointer& checkpointer, std::int64_t period)
-      : checkpointer_(checkpointer), period_(period) {}
+  CheckpointHook(Checkpointer& checkpointer, std::int64_t period, Communicator& communicator)
+      : checkpointer_(checkpointer), period_(period), communicator_(communicator) {}
   void after_step(const StepReport& report) override;
 
  private:
   Checkpointer& checkpointer_;
   std::int64_t period_;
+  Communicator& communicator_;  ///< hears what keeps this rank
 };
 
 }  // namespace detforge

@@ -87,6 +87,7 @@ void accumulate_gradients(Detector& detector,
   scaled(part_of_whole(last, whole), result.loss_scale).backward();
   last.clear();
   if (options.reducer != nullptr) {
+    communicator.enter("gradient sum", options.iteration);
     result.reduction = options.reducer->finish();
   }
   result.backward_s += timer.restart();

@@ -1,0 +1,368 @@
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/training_cli.h"
+
+namespace detforge {
+namespace {
+
+using test::ProgramResult;
+using test::Words;
+using Clock = std::chrono::steady_clock;
+
+std::string read(const std::filesystem::path& path) {
+  std::ifstream stream(path);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// A port that somebody listens on for as long as the object lives.
+class BusyPort {
+ public:
+  BusyPort() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    ::bind(socket_, reinterpret_cast<sockaddr*>(&address), size);
+    ::listen(socket_, 8);
+    ::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size);
+    port_ = ntohs(address.sin_port);
+  }
+  ~BusyPort() { ::close(socket_); }
+  BusyPort(const BusyPort&) = delete;
+  BusyPort& operator=(const BusyPort&) = delete;
+  std::string port() const { return std::to_string(port_); }
+
+ private:
+  int socket_;
+  int port_;
+};
+
+class RanksCli : public test::TrainingCli {
+ protected:
+  Words rank_words(const std::string& output, std::int64_t ranks, const Words& more) const {
+    Words words = train_words(
+        output, {"--nproc", std::to_string(ranks), "--threads", "1", "DATALOADER.NUM_WORKERS", "0",
+                 "SOLVER.IMS_PER_BATCH", "6", "SOLVER.CHECKPOINT_PERIOD", "100"});
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+
+  /// Processes whose command line names this test's folder or an output in it.
+  std::vector<std::string> processes_of(const std::string& output) const {
+    std::vector<std::string> found;
+    for (const auto& process : std::filesystem::directory_iterator("/proc")) {
+      const std::string words = read(process.path() / "cmdline");
+      std::error_code error;
+      const auto folder = std::filesystem::read_symlink(process.path() / "cwd", error);
+      if (!error && folder == folder_.path() && words.find(output) != std::string::npos &&
+          words.find("detforge") != std::string::npos) {
+        found.push_back(process.path().filename());
+      }
+    }
+    return found;
+  }
+
+  std::int64_t saved_steps(const std::string& output) const {
+    const std::string bytes = read(checkpoint(output));
+    return bytes.empty() ? -1 : static_cast<std::int64_t>(bytes.size());
+  }
+};
+
+/// A fault on one of three ranks, and what must come of it.
+struct Cell {
+  const char* fault;
+  int exit_code;
+  const char* says;  ///< on stderr of the launcher
+  double at_most_s;
+  bool leaves_checkpoint;
+};
+
+class FaultMatrixSlow : public RanksCli, public testing::WithParamInterface<Cell> {};
+
+TEST_P(FaultMatrixSlow, EndsOrGoesOnAsDesigned) {
+  const Cell& cell = GetParam();
+  const auto start = Clock::now();
+  const ProgramResult result =
+      run(rank_words("run", 3, {"SOLVER.MAX_ITER", "8", "DISTRIBUTED.TIMEOUT_S", "5"}),
+          {std::string("DETFORGE_FAULT=") + cell.fault});
+  EXPECT_EQ(result.exit_code, cell.exit_code) << result.err;
+  EXPECT_LT(seconds_since(start), cell.at_most_s) << result.err;
+  EXPECT_NE(result.err.find(cell.says), std::string::npos) << result.err;
+  EXPECT_EQ(processes_of("run"), std::vector<std::string>());
+  EXPECT_EQ(std::filesystem::exists(checkpoint("run")), cell.leaves_checkpoint) << result.err;
+  if (cell.exit_code != 0 && cell.leaves_checkpoint) {
+    const ProgramResult resumed = run({"train", "--resume", "run", "--nproc", "2"});
+    EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  }
+}
+
+constexpr double kAtOnce = 25, kAtDeadline = 40;  // on a busy machine, with start and evaluation
+const Cell kCells[] = {
+    {"rank=1,phase=loading data,iteration=3,do=kill", 1,
+     "loading data of iteration 3: it was killed", kAtOnce, true},
+    {"rank=1,phase=forward,iteration=3,do=kill", 1, "forward of iteration 3: it was killed",
+     kAtOnce, true},
+    {"rank=1,phase=gradient sum,iteration=3,do=kill", 1,
+     "gradient sum of iteration 3: it was killed", kAtOnce, true},
+    {"rank=1,phase=evaluation,do=kill", 1, "evaluation: it was killed", kAtOnce, true},
+    {"rank=0,phase=checkpoint,do=kill", 1, "checkpoint of iteration 7: it was killed", kAtOnce,
+     true},
+    {"rank=0,phase=forward,iteration=3,do=kill", 1, "rank 0 (", kAtOnce, true},
+    {"rank=1,phase=loading data,iteration=3,do=stop", 1,
+     "no sign of life (killed, stopped or cut off) of rank 1", kAtDeadline, true},
+    {"rank=2,phase=forward,iteration=3,do=stop", 1,
+     "no sign of life (killed, stopped or cut off) of rank 2", kAtDeadline, true},
+    {"rank=1,phase=gradient sum,iteration=3,do=stop", 1,
+     "no sign of life (killed, stopped or cut off) of rank 1", kAtDeadline, true},
+    {"rank=1,phase=evaluation,do=stop", 1, "no sign of life (killed, stopped or cut off) of rank 1",
+     kAtDeadline, true},
+    {"rank=0,phase=checkpoint,do=stop", 1, "no sign of life (killed, stopped or cut off) of rank 0",
+     kAtDeadline, true},
+    {"rank=2,phase=loading data,iteration=0,do=fail", 1,
+     "loading data of iteration 0 failed: a fault on order", kAtOnce, false},
+    {"rank=2,phase=loading data,iteration=3,do=slow:60", 1, "alive, but not here after",
+     kAtDeadline, true},
+    {"rank=0,phase=judging the evaluation,do=slow:8", 0, "finished after 8 steps", kAtDeadline,
+     true},
+    {"rank=1,phase=forward,iteration=3,do=full-disk", 0, "finished after 8 steps", kAtOnce, true},
+    {"rank=0,phase=checkpoint,do=full-disk", 1, "No space left", kAtOnce, false},
+};
+INSTANTIATE_TEST_SUITE_P(Cells, FaultMatrixSlow, testing::ValuesIn(kCells), [](const auto& info) {
+  return "cell" + std::to_string(info.index);
+});
+
+// F31 on one rank only.
+TEST_F(RanksCli, ACorruptImageOnOneRankIsNamedAndEndsAll) {
+  std::ofstream(folder_ / "shapes/train/000003.jpg", std::ios::trunc) << "no picture";
+  const ProgramResult result =
+      run(rank_words("run", 3, {"SOLVER.MAX_ITER", "4", "DATALOADER.CORRUPT_IMAGES", "error"}));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_NE(result.err.find("loading data of iteration"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("000003.jpg"), std::string::npos) << result.err;
+  EXPECT_EQ(processes_of("run"), std::vector<std::string>());
+}
+
+TEST_F(RanksCli, FieldReportF54ASignalToTheLauncherLeavesNoProcess) {
+  for (const int signal : {SIGINT, SIGTERM, SIGKILL}) {
+    const std::string name = "run" + std::to_string(signal);
+    const pid_t launcher = start(rank_words(name, 3, {"SOLVER.MAX_ITER", "100000"}));
+    test::wait_until(launcher,
+                     [&] { return std::filesystem::exists(folder_ / name / "metrics.jsonl"); });
+    const auto asked = Clock::now();
+    ::kill(launcher, signal);
+    int status = 0;
+    ::waitpid(launcher, &status, 0);
+    while (!processes_of(name).empty() && seconds_since(asked) < 10) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    EXPECT_EQ(processes_of(name), std::vector<std::string>()) << signal;
+    if (signal != SIGKILL) {
+      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << read(folder_ / "err");
+      EXPECT_TRUE(std::filesystem::exists(checkpoint(name)));
+    }
+  }
+  // Starting again at once works.
+  EXPECT_EQ(run({"train", "--resume", "run15", "--nproc", "2", "SOLVER.MAX_ITER", "100000",
+                 "--eval-only"})
+                .exit_code,
+            0);
+}
+
+TEST_F(RanksCli, FieldReportF53ABusyPortIsNamedWithItsOwner) {
+  const BusyPort busy;
+  const auto start = Clock::now();
+  const ProgramResult result =
+      run(rank_words("run", 2, {"--master-port", busy.port(), "SOLVER.MAX_ITER", "2"}));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_LT(seconds_since(start), 5);
+  EXPECT_NE(result.err.find("port " + busy.port() + " of 127.0.0.1 is in use, by pid " +
+                            std::to_string(::getpid()) + " (cli_test)"),
+            std::string::npos)
+      << result.err;
+  // A rank that another launcher started, which meets something that is not DetForge.
+  Words words = train_words("run", {"SOLVER.MAX_ITER", "2"});
+  const auto second = Clock::now();
+  const ProgramResult other =
+      run(words, {"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + busy.port()});
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_LT(seconds_since(second), 10);
+  EXPECT_NE(other.err.find("is not a DetForge run"), std::string::npos) << other.err;
+}
+
+TEST_F(RanksCli, TwoLaunchesAtOnceChooseTheirOwnPorts) {
+  const pid_t first = start(rank_words("first", 2, {"SOLVER.MAX_ITER", "3"}));
+  const ProgramResult second = run(rank_words("second", 2, {"SOLVER.MAX_ITER", "3"}));
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  int status = 0;
+  ::waitpid(first, &status, 0);
+  EXPECT_EQ(status, 0) << read(folder_ / "err");
+}
+
+/// Rank by rank as torchrun, mpirun and srun start processes.
+TEST_F(RanksCli, RanksOfOtherLaunchersMeet) {
+  const auto words_of = [&](const std::string& output) {
+    return train_words(output, {"SOLVER.MAX_ITER", "3", "--threads", "1"});
+  };
+  const std::vector<std::vector<Words>> launchers{
+      {{"RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=localhost", "MASTER_PORT=23391"},
+       {"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=localhost", "MASTER_PORT=23391"}},
+      {{"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_LOCAL_RANK=0",
+        "OMPI_COMM_WORLD_LOCAL_SIZE=2", "PMIX_NAMESPACE=prterun-test-1"},
+       {"OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_LOCAL_RANK=1",
+        "OMPI_COMM_WORLD_LOCAL_SIZE=2", "PMIX_NAMESPACE=prterun-test-1"}},
+      {{"SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=2", "SLURM_LOCALID=0", "SLURM_JOB_ID=77",
+        "SLURM_STEP_NODELIST=localhost"},
+       {"SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2", "SLURM_LOCALID=1", "SLURM_JOB_ID=77",
+        "SLURM_STEP_NODELIST=localhost"}}};
+  for (std::size_t i = 0; i < launchers.size(); ++i) {
+    const std::string output = "run" + std::to_string(i);
+    const pid_t first = test::start_program(test::program_path(), words_of(output),
+                                            {.folder = folder_.path(),
+                                             .environment = launchers[i][0],
+                                             .err_file = (folder_ / "err").string()});
+    const ProgramResult second = run(words_of(output), launchers[i][1]);
+    int status = 0;
+    ::waitpid(first, &status, 0);
+    EXPECT_EQ(status, 0) << read(folder_ / "err");
+    EXPECT_EQ(second.exit_code, 0) << second.err;
+    EXPECT_NE(read(folder_ / output / "logs/rank_1.log").find("rank 1 of 2, started by"),
+              std::string::npos);
+    EXPECT_TRUE(std::filesystem::exists(checkpoint(output)));
+  }
+  const ProgramResult both = run(rank_words("both", 2, {}), launchers[0][1]);
+  EXPECT_EQ(both.exit_code, 2);
+  EXPECT_NE(both.err.find("this process is rank 1 of 2"), std::string::npos) << both.err;
+  const ProgramResult nowhere = run(words_of("nowhere"), {"RANK=1", "WORLD_SIZE=2"});
+  EXPECT_EQ(nowhere.exit_code, 2);
+  EXPECT_NE(nowhere.err.find("not where they meet"), std::string::npos) << nowhere.err;
+}
+
+TEST_F(RanksCli, TorchrunStartsRanks) {
+  if (!std::filesystem::exists("/usr/bin/torchrun")) {
+    GTEST_SKIP() << "there is no torchrun (python3-torch)";
+  }
+  Words words{"--nproc_per_node", "2", "--no_python", test::program_path().string()};
+  for (const std::string& word : train_words("run", {"SOLVER.MAX_ITER", "3", "--threads", "1"})) {
+    words.push_back(word);
+  }
+  const ProgramResult result = test::run_program("/usr/bin/torchrun", words, folder_.path());
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.err.find("rank 0 of 2, started by torchrun"), std::string::npos) << result.err;
+  EXPECT_TRUE(std::filesystem::exists(checkpoint("run")));
+}
+
+/// Image ids of all steps, in order: what the checkpoint's place in the data makes of them.
+TEST_F(RanksCli, FieldReportF62SevenRanksGoOnWhereEightWereInterrupted) {
+  Words words = rank_words("run", 8, {"SOLVER.IMS_PER_BATCH", "8", "SOLVER.MAX_ITER", "9"});
+  const ProgramResult killed =
+      run(words, {"DETFORGE_FAULT=rank=3,phase=forward,iteration=4,do=kill"});
+  EXPECT_EQ(killed.exit_code, 1);
+  EXPECT_NE(killed.err.find("rank 3 ("), std::string::npos) << killed.err;
+  EXPECT_NE(
+      (killed.err + read(folder_ / "run/logs/rank_1.log")).find("saved the state after 4 steps"),
+      std::string::npos)
+      << killed.err;
+  const ProgramResult seven = run({"train", "--resume", "run", "--nproc", "7"});
+  EXPECT_EQ(seven.exit_code, 0) << seven.err;
+  EXPECT_NE(seven.err.find("resumed from"), std::string::npos);
+  EXPECT_NE(seven.err.find("4 steps, 32 images"), std::string::npos) << seven.err;
+  EXPECT_NE(seven.err.find("the run had 8 ranks, this one has 7"), std::string::npos) << seven.err;
+  const ProgramResult whole =
+      run(rank_words("whole", 1, {"SOLVER.IMS_PER_BATCH", "8", "SOLVER.MAX_ITER", "9"}));
+  EXPECT_EQ(whole.exit_code, 0) << whole.err;
+  // The same images in the same steps: the same losses but for rounding.
+  const auto loss = [&](const std::string& output) {
+    std::string last;
+    std::ifstream stream(folder_ / output / "metrics.jsonl");
+    for (std::string line; std::getline(stream, line);) {
+      last = line.find("total_loss") != std::string::npos ? line : last;
+    }
+    return nlohmann::json::parse(last).at("iteration").get<std::int64_t>();
+  };
+  EXPECT_EQ(loss("run"), loss("whole"));
+}
+
+TEST_F(RanksCli, ItRestartsItselfFromTheLastCheckpoint) {
+  // The fault comes with the first launch only: its iteration is behind the checkpoint.
+  const ProgramResult result = run(
+      rank_words("run", 2,
+                 {"SOLVER.MAX_ITER", "6", "SOLVER.CHECKPOINT_PERIOD", "2", "--max-restarts", "1"}),
+      {"DETFORGE_FAULT=rank=1,phase=forward,iteration=2,do=kill"});
+  EXPECT_EQ(result.exit_code, 1) << "the drill comes again after the restart: " << result.err;
+  EXPECT_NE(result.err.find("starting again (0 more times at most)"), std::string::npos)
+      << result.err;
+  const ProgramResult stopped = run(
+      rank_words("other", 2,
+                 {"SOLVER.MAX_ITER", "6", "SOLVER.CHECKPOINT_PERIOD", "2", "--max-restarts", "1"}),
+      {"DETFORGE_FAULT=rank=1,phase=gradient sum,iteration=1,do=kill"});
+  EXPECT_EQ(stopped.exit_code, 0) << stopped.err;
+  EXPECT_NE(stopped.err.find("finished after 6 steps"), std::string::npos) << stopped.err;
+}
+
+TEST_F(RanksCli, FieldReportF60EvaluationsAreTheSameForAnyNumberOfRanks) {
+  ASSERT_EQ(
+      run({"make-shapes", "more", "--train", "1", "--val", "21", "--size", "96x96"}).exit_code, 0);
+  ASSERT_EQ(run(train_words("run", {"SOLVER.MAX_ITER", "4"})).exit_code, 0);
+  std::vector<std::string> results, metrics;
+  for (const std::int64_t ranks : {1, 2, 4, 8}) {
+    const std::string output = "eval" + std::to_string(ranks);
+    const ProgramResult evaluated =
+        run({"eval", "run", "--output", output, "--nproc", std::to_string(ranks), "--threads", "1",
+             "DATASETS.TEST_JSON", "[more/annotations/instances_val.json]", "DATASETS.TEST_IMAGES",
+             "[more/val]"});
+    EXPECT_EQ(evaluated.exit_code, 0) << evaluated.err;
+    results.push_back(read(folder_ / output / "results.json"));
+    metrics.push_back(read(folder_ / output / "metrics.json"));
+  }
+  EXPECT_GT(results[0].size(), 1000U);
+  EXPECT_EQ(results, std::vector<std::string>(4, results[0]));
+  EXPECT_EQ(metrics, std::vector<std::string>(4, metrics[0]));
+}
+
+TEST_F(RanksCli, ReferenceWorldSizeScalesARecipe) {
+  const ProgramResult result =
+      run(rank_words("run", 3,
+                     {"SOLVER.REFERENCE_WORLD_SIZE", "1", "SOLVER.IMS_PER_BATCH", "2",
+                      "SOLVER.BASE_LR", "0.001", "SOLVER.MAX_ITER", "9"}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.err.find("IMS_PER_BATCH 2 -> 6, BASE_LR 0.001 -> 0.003, MAX_ITER 9 -> 3"),
+            std::string::npos)
+      << result.err;
+}
+
+// Acceptance: 64 ranks meet, train, evaluate 21 images (43 ranks have none) and end.
+TEST_F(RanksCli, SixtyFourRanks) {
+  ASSERT_EQ(
+      run({"make-shapes", "more", "--train", "64", "--val", "21", "--size", "64x64"}).exit_code, 0);
+  const ProgramResult result =
+      run(rank_words("run", 64,
+                     {"SOLVER.IMS_PER_BATCH", "64", "SOLVER.MAX_ITER", "20", "DATASETS.TRAIN_JSON",
+                      "[more/annotations/instances_train.json]", "DATASETS.TRAIN_IMAGES",
+                      "[more/train]", "DATASETS.TEST_JSON", "[more/annotations/instances_val.json]",
+                      "DATASETS.TEST_IMAGES", "[more/val]"}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.err.find("rank 0 of 64"), std::string::npos) << result.err;
+  for (int rank = 1; rank < 64; ++rank) {
+    EXPECT_NE(read(folder_ / "run/logs" / ("rank_" + std::to_string(rank) + ".log"))
+                  .find("finished after 20 steps"),
+              std::string::npos)
+        << rank;
+  }
+}
+
+}  // namespace
+}  // namespace detforge
