@@ -149,9 +149,11 @@ INSTANTIATE_TEST_SUITE_P(Cells, FaultMatrixSlow, testing::ValuesIn(kCells), [](c
 TEST_F(RanksCli, ACorruptImageOnOneRankIsNamedAndEndsAll) {
   std::ofstream(folder_ / "shapes/train/000003.jpg", std::ios::trunc) << "no picture";
   const ProgramResult result =
-      run(rank_words("run", 3, {"SOLVER.MAX_ITER", "4", "DATALOADER.CORRUPT_IMAGES", "error"}));
+      run(rank_words("run", 3, {"SOLVER.MAX_ITER", "4", "DATALOADER.CORRUPT_IMAGES", "stop"}));
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_NE(result.err.find("loading data of iteration"), std::string::npos) << result.err;
+  // Rank 0 may meet it first, when it draws the first batch.
+  EXPECT_NE(result.err.find("failed: not an image that can be read"), std::string::npos)
+      << result.err;
   EXPECT_NE(result.err.find("000003.jpg"), std::string::npos) << result.err;
   EXPECT_EQ(processes_of("run"), std::vector<std::string>());
 }
@@ -251,31 +253,55 @@ TEST_F(RanksCli, RanksOfOtherLaunchersMeet) {
   EXPECT_NE(nowhere.err.find("not where they meet"), std::string::npos) << nowhere.err;
 }
 
-TEST_F(RanksCli, TorchrunStartsRanks) {
-  if (!std::filesystem::exists("/usr/bin/torchrun")) {
-    GTEST_SKIP() << "there is no torchrun (python3-torch)";
-  }
-  Words words{"--nproc_per_node", "2", "--no_python", test::program_path().string()};
-  for (const std::string& word : train_words("run", {"SOLVER.MAX_ITER", "3", "--threads", "1"})) {
-    words.push_back(word);
-  }
-  const ProgramResult result = test::run_program("/usr/bin/torchrun", words, folder_.path());
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_NE(result.err.find("rank 0 of 2, started by torchrun"), std::string::npos) << result.err;
-  EXPECT_TRUE(std::filesystem::exists(checkpoint("run")));
+/// torchrun's agent serves a store of its own, which ranks must not try to serve again. (Debian's
+/// torchrun 1.13 itself fails under Python 3.11; this is the store that it would start.)
+TEST_F(RanksCli, RanksMeetInTorchrunsStore) {
+  const std::string agent =
+      "import sys, time, torch.distributed as d\n"
+      "store = d.TCPStore('127.0.0.1', 0, is_master=True, wait_for_workers=False)\n"
+      "print(store.port, flush=True)\n"
+      "time.sleep(60)\n";
+  const pid_t server =
+      test::start_program("/usr/bin/python3", {"-c", agent},
+                          {.folder = folder_.path(), .out_file = (folder_ / "port").string()});
+  test::wait_until(server, [&] { return read(folder_ / "port").ends_with('\n'); });
+  std::string port = read(folder_ / "port");
+  port.pop_back();
+  const auto environment = [&](int rank) {
+    const std::string text = std::to_string(rank);
+    return Words{"RANK=" + text,
+                 "WORLD_SIZE=2",
+                 "LOCAL_RANK=" + text,
+                 "LOCAL_WORLD_SIZE=2",
+                 "MASTER_ADDR=127.0.0.1",
+                 "MASTER_PORT=" + port,
+                 "TORCHELASTIC_USE_AGENT_STORE=True",
+                 "TORCHELASTIC_RESTART_COUNT=0"};
+  };
+  const Words words = train_words("run", {"SOLVER.MAX_ITER", "3", "--threads", "1"});
+  const pid_t first = test::start_program(test::program_path(), words,
+                                          {.folder = folder_.path(),
+                                           .environment = environment(0),
+                                           .err_file = (folder_ / "err").string()});
+  const ProgramResult second = run(words, environment(1));
+  int status = 0;
+  ::waitpid(first, &status, 0);
+  EXPECT_EQ(status, 0) << read(folder_ / "err");
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  kill_hard(server);
 }
 
-/// Image ids of all steps, in order: what the checkpoint's place in the data makes of them.
 TEST_F(RanksCli, FieldReportF62SevenRanksGoOnWhereEightWereInterrupted) {
   Words words = rank_words("run", 8, {"SOLVER.IMS_PER_BATCH", "8", "SOLVER.MAX_ITER", "9"});
   const ProgramResult killed =
       run(words, {"DETFORGE_FAULT=rank=3,phase=forward,iteration=4,do=kill"});
   EXPECT_EQ(killed.exit_code, 1);
   EXPECT_NE(killed.err.find("rank 3 ("), std::string::npos) << killed.err;
-  EXPECT_NE(
-      (killed.err + read(folder_ / "run/logs/rank_1.log")).find("saved the state after 4 steps"),
-      std::string::npos)
-      << killed.err;
+  std::string said = killed.err;
+  for (int rank = 1; rank < 8; ++rank) {
+    said += read(folder_ / "run/logs" / ("rank_" + std::to_string(rank) + ".log"));
+  }
+  EXPECT_NE(said.find("saved the state after 4 steps"), std::string::npos) << said;
   const ProgramResult seven = run({"train", "--resume", "run", "--nproc", "7"});
   EXPECT_EQ(seven.exit_code, 0) << seven.err;
   EXPECT_NE(seven.err.find("resumed from"), std::string::npos);

@@ -4,10 +4,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <sstream>
+#include <sys/resource.h>
 #include <thread>
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include "detforge/core/error.h"
 #include "detforge/core/log.h"

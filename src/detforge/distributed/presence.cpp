@@ -100,6 +100,7 @@ void Presence::progress() {
 }
 
 void Presence::tell() {
+  const std::lock_guard lock(telling_);
   store_->set(state_key(options_.prefix, options_.rank), to_text({.host = host_,
                                                                   .pid = ::getpid(),
                                                                   .phase = phase_.load(),

@@ -59,6 +59,8 @@ class Presence {
   /// `phase` must outlive the object: a literal.
   void enter(const char* phase, std::int64_t iteration, bool is_patient);
   void progress();
+  /// Lets the others know at once what else they would hear with the next beat.
+  void tell();
   /// While an object lives, this rank waits for others.
   class Waiting {
    public:
@@ -85,7 +87,6 @@ class Presence {
 
  private:
   void run();
-  void tell();
 
   std::shared_ptr<KeyStore> store_;
   Options options_;
@@ -93,6 +94,7 @@ class Presence {
   std::atomic<const char*> phase_{"starting"};
   std::atomic<std::int64_t> iteration_{-1}, progress_{0}, waiting_{0};
   std::atomic<bool> is_patient_{false};
+  std::mutex telling_;
   std::int64_t beat_ = 0;
   std::mutex mutex_;
   std::condition_variable wake_;

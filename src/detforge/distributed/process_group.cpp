@@ -46,8 +46,31 @@ class Gloo final : public c10d::ProcessGroupGloo {
   }
 };
 
-/// What all channels of a rank share.
+/// What all channels of a rank share. Its end is the rank's: who serves the store stays until the
+/// others have left, or for a few seconds if they cannot.
 struct Shared {
+  Shared() = default;
+  Shared(const Shared&) = delete;
+  Shared& operator=(const Shared&) = delete;
+  ~Shared() {
+    presence.reset();
+    if (store == nullptr) {
+      return;
+    }
+    try {
+      const std::string left = store_prefix(options.place) + "/left";
+      store->add(left, 1);
+      const Timer timer;
+      while (options.place.serves_store && store->add(left, 0) < options.place.world_size &&
+             timer.elapsed_s() < kFarewell_s) {
+        std::this_thread::sleep_for(milliseconds(20));
+      }
+    } catch (const Error&) {
+      // There is nobody left to take leave of.
+    }
+  }
+
+  static constexpr double kFarewell_s = 5;
   ProcessGroupOptions options;
   std::string address;  ///< of this rank
   std::shared_ptr<KeyStore> store;
@@ -146,11 +169,16 @@ class GlooCommunicator final : public Communicator {
     rehearse(phase, -1);
   }
   void give_up(const std::string& reason) override {
-    shared_->presence->report_failure(fmt::format(
-        "{} failed: {}",
-        describe_rank(rank(),
-                      read_state(*shared_->store, store_prefix(shared_->options.place), rank())),
-        reason));
+    const std::string prefix = store_prefix(shared_->options.place);
+    std::optional<RankState> state;
+    try {
+      shared_->presence->tell();
+      state = read_state(*shared_->store, prefix, rank());
+    } catch (const Error&) {
+      return;  // nobody can hear it any more
+    }
+    shared_->presence->report_failure(
+        fmt::format("{} failed: {}", describe_rank(rank(), state), reason));
   }
   bool claim_rescue() override {
     if (rank() != 0) {
