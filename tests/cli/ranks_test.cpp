@@ -91,6 +91,10 @@ struct Cell {
   bool leaves_checkpoint;
 };
 
+void PrintTo(const Cell& cell, std::ostream* stream) {
+  *stream << cell.fault;
+}
+
 class FaultMatrixSlow : public RanksCli, public testing::WithParamInterface<Cell> {};
 
 TEST_P(FaultMatrixSlow, EndsOrGoesOnAsDesigned) {
@@ -105,7 +109,8 @@ TEST_P(FaultMatrixSlow, EndsOrGoesOnAsDesigned) {
   EXPECT_EQ(processes_of("run"), std::vector<std::string>());
   EXPECT_EQ(std::filesystem::exists(checkpoint("run")), cell.leaves_checkpoint) << result.err;
   if (cell.exit_code != 0 && cell.leaves_checkpoint) {
-    const ProgramResult resumed = run({"train", "--resume", "run", "--nproc", "2"});
+    const ProgramResult resumed =
+        run({"train", "--resume", "run", "--nproc", "2", "SOLVER.MAX_ITER", "10"});
     EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
   }
 }
@@ -139,7 +144,7 @@ const Cell kCells[] = {
     {"rank=0,phase=judging the evaluation,do=slow:8", 0, "finished after 8 steps", kAtDeadline,
      true},
     {"rank=1,phase=forward,iteration=3,do=full-disk", 0, "finished after 8 steps", kAtOnce, true},
-    {"rank=0,phase=checkpoint,do=full-disk", 1, "No space left", kAtOnce, false},
+    {"rank=0,phase=checkpoint,do=full-disk", 1, "not everything could be written", kAtOnce, true},
 };
 INSTANTIATE_TEST_SUITE_P(Cells, FaultMatrixSlow, testing::ValuesIn(kCells), [](const auto& info) {
   return "cell" + std::to_string(info.index);

@@ -19,10 +19,8 @@ class Loop {
       : parts_(parts), options_(options), hooks_(hooks), progress_(options.start) {}
 
   LoopResult run() {
+    place_ = parts_.source.state();
     while (progress_.iteration < options_.max_iter) {
-      if (parts_.communicator.world_size() > 1) {
-        place_ = parts_.source.state();
-      }
       if (step()) {
         log::info("{}: stopped cleanly after iteration {}; continue with --resume", stop_reason(),
                   progress_.iteration - 1);
@@ -56,6 +54,7 @@ class Loop {
     const double step_s = timer.elapsed_s();
     progress_.iteration += 1;
     progress_.images_seen += result.images;
+    place_ = parts_.source.state();
     const bool stopping = result.stop_requested && progress_.iteration < options_.max_iter;
     const StepReport report{.iteration = iteration,
                             .batch = batch,
@@ -96,7 +95,7 @@ class Loop {
   const LoopOptions& options_;
   const std::vector<Hook*>& hooks_;
   TrainProgress progress_;
-  std::string place_;  ///< of the source, before the batch of the step that runs
+  std::string place_;  ///< of the source, after the steps of progress_
 };
 
 }  // namespace

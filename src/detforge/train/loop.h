@@ -58,7 +58,7 @@ struct TrainParts {
 };
 
 /// What a run with a rank lost can still do: keep the state before the step that failed.
-///   place  of the batch source, before that step's batch
+///   place  of the batch source after the steps of `progress`
 using Rescue = std::function<void(const TrainProgress& progress, const std::string& place)>;
 
 struct LoopOptions {
