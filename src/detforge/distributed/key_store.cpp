@@ -1,8 +1,11 @@
 #include "detforge/distributed/key_store.h"
 
+#include <condition_variable>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <future>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -30,6 +33,67 @@ std::string first_line(const std::exception& error) {
   return text.substr(0, text.find('\n'));
 }
 
+/// A thread that asks the store. c10d waits for an answer without end if the network is cut: then
+/// the thread is left behind, and who asked goes on.
+class Asker {
+ public:
+  Asker() : state_(std::make_shared<State>()) {
+    std::thread([state = state_] { state->run(); }).detach();
+  }
+  ~Asker() {
+    const std::lock_guard lock(state_->mutex);
+    state_->stop = true;
+    state_->wake.notify_all();
+  }
+  Asker(const Asker&) = delete;
+  Asker& operator=(const Asker&) = delete;
+
+  /// False if there is no answer in time, then and ever after.
+  bool ask(std::function<void()> question) {
+    std::packaged_task<void()> task(std::move(question));
+    std::future<void> answer = task.get_future();
+    {
+      const std::lock_guard lock(state_->mutex);
+      if (state_->is_stuck) {
+        return false;
+      }
+      state_->tasks.push_back(std::move(task));
+      state_->wake.notify_all();
+    }
+    if (answer.wait_for(kAnswer) != std::future_status::ready) {
+      const std::lock_guard lock(state_->mutex);
+      state_->is_stuck = true;
+      return false;
+    }
+    answer.get();
+    return true;
+  }
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable wake;
+    std::deque<std::packaged_task<void()>> tasks;
+    bool stop = false, is_stuck = false;
+
+    void run() {
+      std::unique_lock lock(mutex);
+      for (;;) {
+        wake.wait(lock, [this] { return stop || !tasks.empty(); });
+        if (tasks.empty() || is_stuck) {
+          return;
+        }
+        std::packaged_task<void()> task = std::move(tasks.front());
+        tasks.pop_front();
+        lock.unlock();
+        task();
+        lock.lock();
+      }
+    }
+  };
+  std::shared_ptr<State> state_;
+};
+
 class TcpKeyStore final : public KeyStore, public HasC10dStore {
  public:
   TcpKeyStore(Place place, c10::intrusive_ptr<c10d::TCPStore> store)
@@ -38,37 +102,49 @@ class TcpKeyStore final : public KeyStore, public HasC10dStore {
   c10::intrusive_ptr<c10d::Store> c10d_store() const override { return store_; }
 
   void set(const std::string& key, const std::string& value) override {
-    ask([&] { store_->set(key, std::vector<std::uint8_t>(value.begin(), value.end())); });
+    const std::vector<std::uint8_t> bytes(value.begin(), value.end());
+    ask<bool>([=, store = store_] {
+      store->set(key, bytes);
+      return true;
+    });
   }
   std::optional<std::string> get(const std::string& key) override {
-    return ask([&]() -> std::optional<std::string> {
-      if (!store_->check({key})) {
+    return ask<std::optional<std::string>>([=, store = store_]() -> std::optional<std::string> {
+      if (!store->check({key})) {
         return std::nullopt;
       }
-      const std::vector<std::uint8_t> value = store_->get(key);
+      const std::vector<std::uint8_t> value = store->get(key);
       return std::string(value.begin(), value.end());
     });
   }
   std::int64_t add(const std::string& key, std::int64_t amount) override {
-    return ask([&] { return store_->add(key, amount); });
+    return ask<std::int64_t>([=, store = store_] { return store->add(key, amount); });
   }
 
  private:
-  template <typename Question>
-  auto ask(const Question& question) -> decltype(question()) {
+  /// What the question needs and its answer may outlive this call: it holds copies.
+  template <typename Answer, typename Question>
+  Answer ask(const Question& question) {
+    std::string reason = fmt::format("no answer within {} s", kAnswer.count() / 1000);
     try {
-      return question();
+      const auto answer = std::make_shared<Answer>();
+      if (asker_.ask([answer, question] { *answer = question(); })) {
+        return *answer;
+      }
     } catch (const std::exception& error) {
-      throw CommunicationError(
-          fmt::format("the meeting place of the ranks at {}:{} does not answer any more ({})",
-                      place_.host, place_.port, first_line(error)),
-          "what served it (rank 0, or the program that started the ranks of its machine) has ended "
-          "or cannot be reached: see its output");
+      reason = first_line(error);
     }
+    throw CommunicationError(
+        fmt::format("the meeting place of the ranks at {}:{} does not answer any more ({})",
+                    place_.host, place_.port, reason),
+        "what served it (rank 0, or the program that started the ranks of its machine) has ended "
+        "or "
+        "cannot be reached: see its output");
   }
 
   Place place_;
   c10::intrusive_ptr<c10d::TCPStore> store_;
+  Asker asker_;
 };
 
 c10d::TCPStoreOptions options_of(const KeyStore::Place& place, bool serves) {
