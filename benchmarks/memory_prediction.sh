@@ -40,7 +40,8 @@ sizes_of() {
 for recipe in "${recipes[@]}"; do
   for size in $(sizes_of "$recipe"); do
     for mode in ${modes//,/ }; do
-      predicted=$("$detforge" inspect "$recipe" --size "$size" --memory --modes "$mode" 2>"$out/log" | awk 'END { print $NF }')
+      predicted=$("$detforge" inspect "$recipe" --size "$size" --memory --modes "$mode" 2>"$out/log" | awk 'END { print $NF }') ||
+        { cat "$out/log" >&2; exit 1; }
       "$detforge" bench train "$recipe" --size "$size" --iters 1 --modes "$mode" --json "$out/json" >/dev/null 2>>"$out/log" ||
         { cat "$out/log" >&2; exit 1; }
       measured=$(sed 's/.*"peak_rss_mib":\([0-9]*\).*/\1/' "$out/json")

@@ -44,7 +44,7 @@ export here folder steps
 start 0 >node0.log 2>&1 & node0=$!
 on_other bash -c 'start 1' >node1.log 2>&1 & node1=$!
 if [ "$mode" = cut ]; then
-  for _ in $(seq 300); do
+  for _ in $(seq 900); do
     ! grep -q 'iter: ' node0.log || break
     sleep 0.2
   done

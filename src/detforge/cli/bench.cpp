@@ -149,6 +149,7 @@ class TrainingBench {
             arguments.size, arguments.batch, arguments.objects, class_count(config))),
         collating_(made_up_collate_options(collate_options(config))) {
     detector_->train();
+    settle_frozen_norms(*detector_);
     precision_.apply(*detector_, optimizer_);
   }
 

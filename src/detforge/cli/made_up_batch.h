@@ -5,6 +5,7 @@
 
 #include "detforge/cli/arguments.h"
 #include "detforge/data/collate.h"
+#include "detforge/models/detector.h"
 #include "detforge/structures/sample.h"
 
 namespace detforge {
@@ -22,5 +23,10 @@ std::vector<Sample> made_up_samples(HeightWidth size,
 /// their RPN would find a few large boxes, and the heads would work on fewer ROIs than in a real
 /// step.
 CollateOptions made_up_collate_options(CollateOptions recipe);
+
+/// Random weights behind frozen norms, which then do nothing, double a ResNet's maps with every
+/// block; those of a deep one leave the range of f16. This scales the last norm of each block as
+/// trained networks have it.
+void settle_frozen_norms(Detector& detector);
 
 }  // namespace detforge

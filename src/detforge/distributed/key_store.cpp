@@ -23,7 +23,7 @@ namespace detforge {
 namespace {
 
 using std::chrono::milliseconds;
-constexpr milliseconds kAnswer{20000};   // of a server that is there, on a busy machine
+constexpr milliseconds kAnswer{10000};   // of a server that is there, on a busy machine
 constexpr milliseconds kGreeting{4000};  // of whatever accepted the connection
 constexpr milliseconds kNextAttempt{100};
 

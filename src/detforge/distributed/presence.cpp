@@ -187,6 +187,7 @@ std::string Presence::diagnose(double waited_s) {
                : fmt::format("alive, but not here after {:.0f} s: {}", waited_s,
                              fmt::join(busy, "; "));
   } catch (const Error& error) {
+    reaches_store_ = false;
     return error.message();
   } catch (const std::exception& error) {
     return fmt::format("the states of the ranks cannot be read: {}", error.what());

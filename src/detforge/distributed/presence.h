@@ -84,6 +84,8 @@ class Presence {
   /// process does not live (takes a few intervals to find out), else those that live and do not
   /// wait for others. `waited_s` is how long for. Does not throw.
   std::string diagnose(double waited_s);
+  /// False once the store did not answer diagnose().
+  bool reaches_store() const { return reaches_store_; }
 
  private:
   void run();
@@ -93,7 +95,7 @@ class Presence {
   std::string host_;
   std::atomic<const char*> phase_{"starting"};
   std::atomic<std::int64_t> iteration_{-1}, progress_{0}, waiting_{0};
-  std::atomic<bool> is_patient_{false};
+  std::atomic<bool> is_patient_{false}, reaches_store_{true};
   std::mutex telling_;
   std::int64_t beat_ = 0;
   std::mutex mutex_;

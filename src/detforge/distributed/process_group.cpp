@@ -54,7 +54,7 @@ struct Shared {
   Shared& operator=(const Shared&) = delete;
   ~Shared() {
     presence.reset();
-    if (store == nullptr) {
+    if (store == nullptr || is_cut_off) {
       return;
     }
     try {
@@ -75,6 +75,7 @@ struct Shared {
   std::string address;  ///< of this rank
   std::shared_ptr<KeyStore> store;
   std::unique_ptr<Presence> presence;
+  std::atomic<bool> is_cut_off = false;  ///< from the store: it need not be asked again
   std::optional<FaultDrill> drill = FaultDrill::from_environment();
 };
 
@@ -181,13 +182,16 @@ class GlooCommunicator final : public Communicator {
         fmt::format("{} failed: {}", describe_rank(rank(), state), reason));
   }
   bool claim_rescue() override {
+    if (shared_->is_cut_off) {
+      return rank() <= 1;  // the meeting place is gone, and most likely rank 0 with it
+    }
     if (rank() != 0) {
       std::this_thread::sleep_for(shared_->options.heartbeat);  // the first claim wins
     }
     try {
       return shared_->store->add(store_prefix(shared_->options.place) + "/rescue", 1) == 1;
     } catch (const Error&) {
-      return rank() <= 1;  // the meeting place is gone, and most likely rank 0 with it
+      return rank() <= 1;
     }
   }
 
@@ -237,6 +241,7 @@ class GlooCommunicator final : public Communicator {
   [[noreturn]] void fail(const std::string& what, double waited_s) {
     Presence& presence = *shared_->presence;
     const std::string cause = presence.diagnose(waited_s);
+    shared_->is_cut_off = !presence.reaches_store();
     presence.report_failure(cause);
     throw CommunicationError(
         fmt::format("{} failed after {:.1f} s: {}", what, waited_s, cause),
