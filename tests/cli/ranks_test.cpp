@@ -375,6 +375,57 @@ TEST_F(RanksCli, ReferenceWorldSizeScalesARecipe) {
       << result.err;
 }
 
+/// tests/distributed/two_nodes.sh, or a skipped test where namespaces cannot be made.
+#define RUN_TWO_NODES(mode, result)                                                     \
+  const ProgramResult result = test::run_program(                                       \
+      test::source_dir() / "tests/distributed/two_nodes.sh", {folder_.path().string(), mode}, \
+      folder_.path(), {"DETFORGE_BIN=" + test::program_path().string()});               \
+  if (result.exit_code == 77) {                                                         \
+    GTEST_SKIP() << "no right to make network namespaces, or no iproute2";              \
+  }
+
+TEST_F(RanksCli, FieldReportF61TwoMachinesTrainWhateverTheirNameMeans) {
+  RUN_TWO_NODES("train", result);
+  EXPECT_EQ(result.exit_code, 0) << result.err << read(folder_ / "node0.log")
+                                 << read(folder_ / "node1.log");
+  const std::string said = read(folder_ / "node0.log");
+  EXPECT_NE(said.find("addresses: 10.77.0.1 10.77.0.1 10.77.0.2 10.77.0.2"), std::string::npos)
+      << said;
+  EXPECT_NE(said.find("Final Performance images/sec : "), std::string::npos) << said;
+}
+
+TEST_F(RanksCli, ACutCableEndsBothMachinesWithTheRightNames) {
+  RUN_TWO_NODES("cut", result);
+  EXPECT_EQ(result.exit_code, 0) << result.err << read(folder_ / "node0.log")
+                                 << read(folder_ / "node1.log");
+  const std::string first = read(folder_ / "node0.log"), second = read(folder_ / "node1.log");
+  EXPECT_NE(first.find("no sign of life (killed, stopped or cut off) of rank 2 ("),
+            std::string::npos)
+      << first;
+  EXPECT_NE(second.find("the meeting place of the ranks at 10.77.0.1:23333 does not answer"),
+            std::string::npos)
+      << second;
+  EXPECT_LT(std::stoll(read(folder_ / "ended_at")) - std::stoll(read(folder_ / "cut_at")), 30);
+}
+
+TEST_F(RanksCli, FieldReportF61AnInterfaceThatIsNotThereIsAnErrorThatListsThem) {
+  const ProgramResult bogus =
+      run(rank_words("run", 2, {"SOLVER.MAX_ITER", "2", "--local-addr", "eth*"}));
+  EXPECT_EQ(bogus.exit_code, 2) << bogus.err;
+  EXPECT_NE(bogus.err.find("no network interface or address \"eth*\" (--local-addr)"),
+            std::string::npos)
+      << bogus.err;
+  EXPECT_NE(bogus.err.find("lo (127.0.0.1)"), std::string::npos) << bogus.err;
+  const ProgramResult variable =
+      run(rank_words("run", 2, {"SOLVER.MAX_ITER", "2"}), {"GLOO_SOCKET_IFNAME=nothing0"});
+  EXPECT_EQ(variable.exit_code, 2) << variable.err;
+  EXPECT_NE(variable.err.find("\"nothing0\" (GLOO_SOCKET_IFNAME)"), std::string::npos)
+      << variable.err;
+  const ProgramResult named =
+      run(rank_words("run", 2, {"SOLVER.MAX_ITER", "2"}), {"GLOO_SOCKET_IFNAME=lo"});
+  EXPECT_EQ(named.exit_code, 0) << named.err;
+}
+
 // Acceptance: 64 ranks meet, train, evaluate 21 images (43 ranks have none) and end.
 TEST_F(RanksCli, SixtyFourRanks) {
   ASSERT_EQ(

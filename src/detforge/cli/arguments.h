@@ -123,7 +123,7 @@ struct InspectArguments {
 };
 
 struct BenchArguments {
-  std::string task;    ///< train, eval, data or ops
+  std::string task;    ///< train, eval, data, ops or comm
   std::string config;  ///< ops: also a folder of recipes; may be empty for ops
   std::vector<std::string> overrides;
   HeightWidth size = {0, 0};  ///< 0: usual_image_size() of the recipe
@@ -138,10 +138,12 @@ struct BenchArguments {
   bool quick = false;    ///< ops: one timed run of each pass, no errors
   bool explain = false;  ///< ops: how each pass is computed and why, instead of how fast
   std::vector<std::string> modes = {};  ///< train: precisions side by side; empty: the recipe's
+  RankArguments ranks = {};             ///< comm
 };
 
 struct DoctorArguments {
-  std::string run;  ///< run folder to examine; empty: this machine
+  std::string run;           ///< run folder to examine; empty: this machine
+  RankArguments ranks = {};  ///< with --nnodes or --master-port: the way to other machines
 };
 
 struct ReplayArguments {

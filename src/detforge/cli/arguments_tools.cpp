@@ -138,15 +138,17 @@ Declaration declare_bench(CLI::App& parent) {
                    "--size 800x1344\n"
                    "  detforge bench train configs/shapes.yaml --modes fp32,o1,o2\n"
                    "  detforge bench data configs/shapes.yaml --iters 100\n"
+                   "  detforge bench comm configs/shapes.yaml --nproc 2\n"
                    "  detforge bench ops\n"
                    "  detforge bench ops configs/shapes.yaml --quick\n"
                    "  detforge bench ops configs/COCO-YOLOv3 --explain"});
   auto arguments = std::make_shared<BenchArguments>();
   auto cfg_options = std::make_shared<std::vector<std::string>>();
   app->add_option("task", arguments->task,
-                  "train, eval, data, or ops: every layer of the recipes, beside LibTorch's")
+                  "train, eval, data, comm: sums over ranks, or ops: every layer of the recipes, "
+                  "beside LibTorch's")
       ->required()
-      ->check(CLI::IsMember({"train", "eval", "data", "ops"}).description(""));
+      ->check(CLI::IsMember({"train", "eval", "data", "ops", "comm"}).description(""));
   app->add_option("config,--config-file", arguments->config,
                   "Recipe; ops: also a folder of recipes, by default configs")
       ->type_name("FILE");
@@ -170,10 +172,11 @@ Declaration declare_bench(CLI::App& parent) {
                 "Task ops: say how each pass is computed and why, and time nothing");
   add_threads(*app, arguments->threads);
   add_allocator(*app, arguments->allocator);
+  add_ranks(*app, arguments->ranks);
   add_cfg_options(*app, *cfg_options);
   return {app, [=](const std::vector<std::string>& words) -> Command {
             BenchArguments result = *arguments;
-            if (result.task != "ops") {
+            if (result.task != "ops" && result.task != "comm") {
               require_given(result.config, "CONFIG", "bench");
             }
             check_flags_of_ops(result);
@@ -212,12 +215,16 @@ Declaration declare_doctor(CLI::App& parent) {
        .description =
            "Look for what will hurt. On this machine: versions, BLAS, threads, CPU, "
            "memory, disk. In a run: precision and loss scale, skipped steps, waiting for "
-           "data, batch, threads",
+           "data, batch, threads. Between machines, started on all of them with --nnodes: "
+           "addresses, ports, versions, clocks",
        .examples = "  detforge doctor\n"
-                   "  detforge doctor runs/shapes"});
+                   "  detforge doctor runs/shapes\n"
+                   "  detforge doctor --nnodes 2 --node-rank 0 --master-addr 10.0.0.1 \\\n"
+                   "      --master-port 23333"});
   auto arguments = std::make_shared<DoctorArguments>();
   app->add_option("run", arguments->run, "Run folder; without it this machine is examined")
       ->type_name("RUN");
+  add_ranks(*app, arguments->ranks);
   return {app, [=](const std::vector<std::string>& words) -> Command {
             refuse_words(words, "doctor");
             return *arguments;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <torch/types.h>
 
+#include "detforge/cli/bench_comm.h"
 #include "detforge/cli/bench_ops.h"
 #include "detforge/cli/build.h"
 #include "detforge/cli/commands.h"
@@ -300,6 +301,9 @@ int bench_data(BenchArguments arguments, int threads) {
 }  // namespace
 
 int run_bench(const BenchArguments& arguments) {
+  if (arguments.task == "comm") {
+    return bench_comm(arguments);
+  }
   const int threads = configure_threads(arguments.threads);
   if (arguments.task == "train") {
     return arguments.modes.empty() ? bench_train(arguments, threads) : bench_modes(arguments);

@@ -4,7 +4,7 @@
 
 #include "detforge/config/config.h"
 #include "detforge/data/loader.h"
-#include "detforge/distributed/communicator.h"
+#include "detforge/distributed/gradient_reducer.h"
 #include "detforge/models/detector.h"
 #include "detforge/models/rcnn/faster_rcnn.h"
 #include "detforge/train/checkpoint.h"
@@ -55,6 +55,10 @@ LrSchedule build_schedule(const SolverConfig& solver);
 SgdOptions sgd_options(const SolverConfig& solver);
 /// Of AMP, OPT_LEVEL and their like, or of SOLVER.AMP.ENABLED.
 PrecisionOptions precision_options(const Config& config);
+/// Null with one rank, which has nobody to sum its gradients with.
+std::unique_ptr<GradientReducer> build_reducer(const Config& config,
+                                               const Sgd& optimizer,
+                                               Communicator& communicator);
 /// What a checkpoint says about this run: classes, preprocessing, config, version.
 CheckpointContext checkpoint_context(const Config& config, const CocoDataset& dataset);
 /// Throws Error (usage) if the model's number of classes is not the dataset's.

@@ -156,6 +156,23 @@ PrecisionOptions precision_options(const Config& config) {
   return options;
 }
 
+std::unique_ptr<GradientReducer> build_reducer(const Config& config,
+                                               const Sgd& optimizer,
+                                               Communicator& communicator) {
+  if (communicator.world_size() == 1) {
+    return nullptr;
+  }
+  const std::string& compression = config.solver.grad_compression;
+  return std::make_unique<GradientReducer>(
+      optimizer.parameters(), communicator,
+      GradientReducerOptions{
+          .bucket_bytes = static_cast<std::int64_t>(config.distributed.bucket_mb * (1 << 20)),
+          .compression = compression == "fp16"   ? Compression::kFp16
+                         : compression == "bf16" ? Compression::kBf16
+                                                 : Compression::kNone,
+          .is_deterministic = config.deterministic});
+}
+
 CheckpointContext checkpoint_context(const Config& config, const CocoDataset& dataset) {
   CheckpointContext context{
       .class_names = dataset.class_names(),

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <dlfcn.h>
 #include <filesystem>
@@ -8,13 +10,17 @@
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <torch/types.h>
 #include <torch/version.h>
 
 #include "detforge/cli/commands.h"
 #include "detforge/cli/diagnosis.h"
 #include "detforge/cli/threads.h"
+#include "detforge/core/error.h"
 #include "detforge/core/files.h"
 #include "detforge/core/fma_peak.h"
+#include "detforge/core/timer.h"
+#include "detforge/distributed/process_group.h"
 
 namespace detforge {
 namespace {
@@ -152,11 +158,53 @@ Diagnosis examine_machine() {
   return diagnosis;
 }
 
+/// Meets the other machines as a run would, and compares clocks.
+void examine_network(const RankArguments& ranks, Diagnosis& out) {
+  const ProcessPlace place{.rank = ranks.node_rank,
+                           .world_size = ranks.nnodes,
+                           .local_rank = 0,
+                           .local_world_size = 1,
+                           .master_addr = ranks.master_addr,
+                           .master_port = static_cast<std::uint16_t>(ranks.master_port),
+                           .local_addr = ranks.local_addr,
+                           .serves_store = ranks.node_rank == 0};
+  const auto communicator =
+      join_process_group({.place = place,
+                          .timeout = std::chrono::seconds(60),
+                          .patience = std::chrono::seconds(5),
+                          .agreement = std::string("DetForge ") + DETFORGE_VERSION});
+  out.fact("machines", fmt::format("{} met at {}:{}, each with a way to each other", ranks.nnodes,
+                                   ranks.master_addr, ranks.master_port));
+  out.fact("version", std::string("the same on all: ") + DETFORGE_VERSION);
+  communicator->barrier();
+  const Tensor clocks =
+      communicator->all_gather(torch::full({1}, wall_clock_s(), torch::kDouble)).view({-1});
+  const double spread = (clocks.max() - clocks.min()).item<double>();
+  out.fact("clocks", fmt::format("{:.2f} s apart at most", spread));
+  if (spread > 2) {
+    out.warn(fmt::format(
+        "the clocks of the machines are {:.0f} s apart: logs will be hard to compare; run ntp",
+        spread));
+  }
+  Tensor payload = torch::ones({4 << 20});
+  communicator->all_reduce_sum_(payload);
+  const Timer timer;
+  communicator->all_reduce_sum_(payload);
+  out.fact("sum of 16 MiB", fmt::format("{:.1f} ms", 1e3 * timer.elapsed_s()));
+  communicator->barrier();
+}
+
 }  // namespace
 
 int run_doctor(const DoctorArguments& arguments) {
   Diagnosis diagnosis;
-  if (arguments.run.empty()) {
+  if (arguments.ranks.nnodes > 1) {
+    DETFORGE_CHECK(
+        arguments.ranks.master_port > 0 && arguments.ranks.node_rank < arguments.ranks.nnodes,
+        "doctor --nnodes needs --node-rank, --master-addr and --master-port",
+        "start it on all machines, each with its number from 0");
+    examine_network(arguments.ranks, diagnosis);
+  } else if (arguments.run.empty()) {
     diagnosis = examine_machine();
   } else {
     examine_run(arguments.run, diagnosis);

@@ -201,24 +201,6 @@ Rescue rescue_with(Communicator& communicator, Checkpointer& checkpointer) {
   };
 }
 
-/// Null with one rank, which has nobody to sum its gradients with.
-std::unique_ptr<GradientReducer> build_reducer(const Config& config,
-                                               const Sgd& optimizer,
-                                               Communicator& communicator) {
-  if (communicator.world_size() == 1) {
-    return nullptr;
-  }
-  const std::string& compression = config.solver.grad_compression;
-  return std::make_unique<GradientReducer>(
-      optimizer.parameters(), communicator,
-      GradientReducerOptions{
-          .bucket_bytes = static_cast<std::int64_t>(config.distributed.bucket_mb * (1 << 20)),
-          .compression = compression == "fp16"   ? Compression::kFp16
-                         : compression == "bf16" ? Compression::kBf16
-                                                 : Compression::kNone,
-          .is_deterministic = config.deterministic});
-}
-
 /// The run itself: everything is built here, and handed to the loop. Rank 0 alone writes.
 LoopResult train_run(const TrainArguments& arguments,
                      const Config& recipe,

@@ -135,6 +135,10 @@ void TrainingLog::add_to_window(const StepReport& report) {
   loss_names_.clear();
   window_.add("total_loss", report.result.total);
   window_.add("grad_norm", report.result.grad_norm);
+  if (report.result.reduction.bytes > 0) {
+    window_.add("comm_time", report.result.reduction.communication_s);
+    window_.add("comm_exposed", report.result.reduction.exposed_s);
+  }
   for (const auto& [name, value] : report.result.losses) {
     loss_names_.push_back(name);
     window_.add(name, value);
@@ -162,6 +166,10 @@ void TrainingLog::write_period(const StepReport& report) {
   }
   if (const std::int64_t tensors = tensor_memory().peak_live; tensors > 0) {
     values.emplace_back("max_tensor_mem", static_cast<double>(tensors) / (1 << 20));
+  }
+  if (report.result.reduction.bytes > 0) {
+    values.emplace_back("comm_time", window_.median("comm_time"));
+    values.emplace_back("comm_exposed", window_.median("comm_exposed"));
   }
   if (report.result.loss_scale != 1) {
     values.emplace_back("loss_scale", report.result.loss_scale);

@@ -42,9 +42,10 @@ struct TrainingLogOptions {
 /// metrics.jsonl and scalars for TensorBoard, with Detectron2's names: iteration, total_loss, every
 /// loss, lr, time, data_time, eta_seconds, max_mem (peak RSS, MiB), and images_per_s, grad_norm,
 /// loss_scale (if it is not 1), skipped_steps, epoch (epochs done, 2.5 in the middle of the third),
-/// max_tensor_mem (MiB of it in large tensors; only with the caching allocator). Medians are over
-/// finite steps; without any they are null. A line that cannot be written is an error message, not
-/// an Error. After the last step: `FPS = x`.
+/// max_tensor_mem (MiB of it in large tensors; only with the caching allocator), comm_time and
+/// comm_exposed (several ranks: seconds of summing gradients, and of them what the step waited
+/// for). Medians are over finite steps; without any they are null. A line that cannot be written is
+/// an error message, not an Error. After the last step: `FPS = x`.
 class TrainingLog : public Hook {
  public:
   explicit TrainingLog(TrainingLogOptions options);
