@@ -5,11 +5,12 @@
 set -euo pipefail
 
 build_packages=(g++ cmake ninja-build ccache pkg-config
-  libtorch-dev libopenblas0-openmp libopenblas-dev
+  libtorch-dev libgloo-dev libopenblas0-openmp libopenblas-dev
   libjpeg-dev libopencv-dev
   libsimdjson-dev nlohmann-json3-dev libpugixml-dev libyaml-cpp-dev libcli11-dev libspdlog-dev libfmt-dev
   libzip-dev zlib1g-dev)
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3 python3-numpy python3-pil python3-torch python3-torchvision
+  iproute2  # two network namespaces as machines: tests/distributed/two_nodes.sh
   clang libclang-rt-dev libomp-dev)  # libFuzzer: scripts/fuzz.sh
 
 packages=("${build_packages[@]}")

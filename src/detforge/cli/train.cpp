@@ -212,6 +212,11 @@ LoopResult train_run(const TrainArguments& arguments,
   const Config config = with_own_cfg(with_resolved_schedule(recipe, epoch), run);
   check_class_count(config, dataset);
   check_masks(config, dataset);
+  const std::int64_t ranks = communicator.world_size();
+  if (config.deterministic && (ranks & (ranks - 1)) != 0) {
+    throw Error(fmt::format("DETERMINISTIC is for 1, 2, 4, 8, ... ranks, not for {}", ranks),
+                "start another number, or set DETERMINISTIC false", Error::Kind::kUsage);
+  }
   const TransformPipeline transforms(train_transform_options(config));
   LoaderOptions loader_options = train_loader_options(config);
   loader_options.rank = communicator.rank();

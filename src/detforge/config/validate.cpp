@@ -235,7 +235,7 @@ bool has_batch_norm(const ModelConfig& model) {
          (model.mask_on && is_bn(model.roi_mask_head.norm));
 }
 
-void check_solver(const SolverConfig& solver, const ModelConfig& model, const Checker& check) {
+void check_solver(const SolverConfig& solver, const Checker& check) {
   check.require(solver.accumulation_steps <= solver.ims_per_batch,
                 {"SOLVER.ACCUMULATION_STEPS", "SOLVER.IMS_PER_BATCH"},
                 fmt::format("SOLVER.ACCUMULATION_STEPS {} is more than the {} images of a step "
@@ -252,13 +252,21 @@ void check_solver(const SolverConfig& solver, const ModelConfig& model, const Ch
                 "exchange them, or set BASE_LR_END 0");
   check.require(!solver.nesterov || solver.momentum > 0, {"SOLVER.NESTEROV", "SOLVER.MOMENTUM"},
                 "SOLVER.NESTEROV needs a SOLVER.MOMENTUM above 0", "set SOLVER.MOMENTUM 0.9");
-  const bool rcnn = is_rcnn(model);
-  check.require(
-      !has_batch_norm(model) || solver.nonfinite_skip == 0,
-      {"SOLVER.NONFINITE_SKIP", rcnn ? "MODEL.RESNETS.NORM" : "MODEL.META_ARCHITECTURE"},
-      "SOLVER.NONFINITE_SKIP cannot be used with BN: a step that is skipped has already "
-      "changed the running statistics",
-      rcnn ? "use GN or FrozenBN, or set SOLVER.NONFINITE_SKIP 0" : "set SOLVER.NONFINITE_SKIP 0");
+}
+
+/// Gradients that are computed image by image and added in one order.
+void check_deterministic(const Config& config, const Checker& check) {
+  const bool rcnn = is_rcnn(config.model);
+  check.require(!config.deterministic || !has_batch_norm(config.model),
+                {"DETERMINISTIC", rcnn ? "MODEL.RESNETS.NORM" : "MODEL.META_ARCHITECTURE"},
+                "DETERMINISTIC cannot be used with norms that take statistics of several images",
+                rcnn ? "use GN or FrozenBN" : "it is for R-CNNs; YOLOs have BN");
+  check.require(!config.deterministic || config.solver.grad_compression == "none",
+                {"DETERMINISTIC", "SOLVER.GRAD_COMPRESSION"},
+                "DETERMINISTIC does not go with SOLVER.GRAD_COMPRESSION", "use one of them");
+  check.require(!config.deterministic || config.solver.accumulation_steps == 1,
+                {"DETERMINISTIC", "SOLVER.ACCUMULATION_STEPS"},
+                "DETERMINISTIC computes image by image already", "set SOLVER.ACCUMULATION_STEPS 1");
 }
 
 void check_input(const InputConfig& input, const Checker& check) {
@@ -354,7 +362,8 @@ void validate(const Config& config, const PlaceOf& place_of) {
   check_input(config.input, check);
   check_augmentations(config.input, check);
   check_mask_inputs(config.input, config.model.mask_on, check);
-  check_solver(config.solver, config.model, check);
+  check_solver(config.solver, check);
+  check_deterministic(config, check);
   check.require(config.model_ema.decay < 1, {"MODEL_EMA.DECAY"},
                 "MODEL_EMA.DECAY 1 keeps the first weights for ever", "use 0.9998 or so");
 }
