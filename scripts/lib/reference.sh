@@ -105,13 +105,14 @@ reference_main() {
   [ -z "$local_addr" ] || launch+=(--local-addr "$local_addr")
 
   local case_name="${network}_bs${batch}_${world}p_${suffix}"
-  output=${output:-runs/$case_name}
+  output=${output:-runs/$case_name} output=${output%/}
   local weights=(MODEL.WEIGHTS "$data_path/R-101.pkl")
   case " ${overrides[*]} " in *" MODEL.WEIGHTS "*) weights=() ;; esac
   [ ${#weights[@]} -eq 0 ] || [ -f "${weights[1]}" ] || fail "there is no ${weights[1]}: put it there, or add MODEL.WEIGHTS FILE"
   local evaluation=()
   [ "$perf" = no ] || evaluation=(DATASETS.TEST "[]")
   local log=$output/train_$case_name.log start
+  [ "$node_rank" -eq 0 ] || log=$output.node$node_rank.log  # a folder that the machines share has one log
   start=$(date +%s)
   # A later run of the same name starts anew, as there; the earlier one is kept beside it.
   if [ "$node_rank" -eq 0 ] && [ -e "$output/checkpoints" ]; then

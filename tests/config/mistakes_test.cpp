@@ -129,6 +129,7 @@ TEST(ConfigMistakes, ValuesThatDoNotFitEachOtherAreRefused) {
        "statistics of several images"},
       {{"DETERMINISTIC", "true", "SOLVER.GRAD_COMPRESSION", "fp16"}, "does not go with"},
       {{"DETERMINISTIC", "true", "SOLVER.ACCUMULATION_STEPS", "2"}, "image by image already"},
+      {{"DETERMINISTIC", "true", "AMP", "1", "OPT_LEVEL", "O2"}, "needs gradients in f32"},
       {{"MODEL.ROI_BOX_HEAD.NUM_FC", "0"}, "no layers"},
       {{"DATASETS.CLASSES", "[a, b]"}, "NUM_CLASSES is 80"},
       {{"DATASETS.CLASSES", "[a, a]", "MODEL.ROI_HEADS.NUM_CLASSES", "2"}, "names a class twice"},

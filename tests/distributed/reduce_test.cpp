@@ -100,11 +100,12 @@ TEST(CompressedSum, WhatIsRoundedAwayComesWithTheNextStep) {
       }
       // Without feedback the error of the mean would stay; with it, only the second rounding does.
       EXPECT_LT(((sent - total).norm() / total.norm()).item<double>(), first_error);
+      CompressedSum other(compression, kSize);
       Tensor bad = torch::full({kSize}, INFINITY);
-      sum.all_reduce_(communicator, bad, 1);
+      other.all_reduce_(communicator, bad, 1);
       EXPECT_FALSE(bad.isfinite().any().item<bool>());
       Tensor good = torch::ones({kSize});
-      sum.all_reduce_(communicator, good, 1);
+      other.all_reduce_(communicator, good, 1);
       EXPECT_NEAR(good[0].item<double>(), 3, 0.01);  // the overflow is forgotten
     }),
               0)
@@ -186,9 +187,14 @@ TEST(GradientReducer, CompressionHalvesTheBytes) {
     const auto bytes_with = [&](Compression compression) {
       Tensor weight = torch::ones({100'000}).requires_grad_();
       GradientReducer reducer({{"weight", weight}}, communicator, {.compression = compression});
-      reducer.start();
-      weight.sum().backward();
-      return reducer.finish().bytes;
+      std::int64_t bytes = 0;
+      for (int step = 0; step < 2; ++step) {  // the first, in which the order is learnt, is whole
+        weight.mutable_grad() = Tensor();
+        reducer.start();
+        weight.sum().backward();
+        bytes = reducer.finish().bytes;
+      }
+      return bytes;
     };
     EXPECT_EQ(bytes_with(Compression::kNone), 400'000);
     EXPECT_EQ(bytes_with(Compression::kFp16), 200'000);

@@ -168,16 +168,15 @@ int bench_as(const BenchArguments& arguments,
              const Config& config,
              const std::optional<ProcessPlace>& place) {
   const int threads = configure_rank_threads(arguments.threads, place);
-  const auto communicator = join_run(place, config);
-  Json out{{"threads", threads}, {"sums", bench_sums(*communicator, arguments.iters)}};
-  if (!arguments.config.empty()) {
-    out["steps"] = bench_steps(arguments, config, *communicator);
-  }
-  communicator->barrier();
-  if (communicator->rank() == 0 && !arguments.json.empty()) {
-    files::write_atomic(arguments.json, out.dump() + "\n");
-  }
-  return 0;
+  return as_rank(place, config, [&](Communicator& communicator) {
+    Json out{{"threads", threads}, {"sums", bench_sums(communicator, arguments.iters)}};
+    if (!arguments.config.empty()) {
+      out["steps"] = bench_steps(arguments, config, communicator);
+    }
+    if (communicator.rank() == 0 && !arguments.json.empty()) {
+      files::write_atomic(arguments.json, out.dump() + "\n");
+    }
+  });
 }
 
 }  // namespace

@@ -26,28 +26,22 @@ int eval_as(const EvalArguments& arguments,
             const std::filesystem::path& folder,
             const std::optional<ProcessPlace>& place) {
   const int threads = configure_rank_threads(arguments.threads, place);
-  const auto communicator = join_run(place, model.config);
   const bool augmented = model.config.test.aug.enabled;
   const auto detector =
       augmented ? with_test_time_augmentation(model.config, model.detector) : model.detector;
-  try {
+  return as_rank(place, model.config, [&](Communicator& communicator) {
     const CocoEvaluation evaluation(model.config, model.class_names,
                                     {.pycocotools_compat = arguments.pycocotools_compat,
                                      .original_size = augmented,
                                      .threads = threads,
                                      .pictures = arguments.pictures,
-                                     .communicator = communicator.get()});
+                                     .communicator = &communicator});
     evaluation.run(*detector, folder);
-    communicator->barrier();
-  } catch (const std::exception& error) {
-    communicator->give_up(error.what());
-    throw;
-  }
-  if (communicator->rank() == 0) {
-    fmt::print("\nresults.json, metrics.json, per_class.csv and pictures are in {}\n",
-               folder.string());
-  }
-  return 0;
+    if (communicator.rank() == 0) {
+      fmt::print("\nresults.json, metrics.json, per_class.csv and pictures are in {}\n",
+                 folder.string());
+    }
+  });
 }
 
 LoadedModel load(const EvalArguments& arguments) {
@@ -67,7 +61,10 @@ std::filesystem::path output_folder(const EvalArguments& arguments, const Config
 int run_eval(const EvalArguments& arguments) {
   if (starts_ranks(arguments.ranks)) {
     // Each rank loads the model: what computes must not have started threads before it is forked.
-    const std::filesystem::path logs = arguments.output.empty() ? "." : arguments.output;
+    const bool is_run = std::filesystem::is_directory(arguments.config);
+    const std::filesystem::path logs = !arguments.output.empty() ? arguments.output
+                                       : is_run                  ? arguments.config
+                                                                 : "eval";
     return run_ranks(arguments.ranks, logs,
                      [&](const ProcessPlace& place) {
                        return report_errors([&] {
@@ -84,7 +81,7 @@ int run_eval(const EvalArguments& arguments) {
   const std::filesystem::path folder = output_folder(arguments, model.config);
   std::optional<RankOutput> output;
   if (place && place->rank > 0) {
-    output.emplace(folder / "logs" / fmt::format("rank_{}.log", place->rank));
+    output.emplace(log_of_rank(folder, place->rank));
   }
   return eval_as(arguments, model, folder, place);
 }

@@ -85,16 +85,17 @@ std::optional<Batch> next_unless_stopped(EvalLoader& loader) {
   return StopSignals::received() != nullptr ? std::nullopt : loader.next();
 }
 
-/// On all ranks, if one of them was told to stop.
-void give_up_on_signal(Communicator& communicator) {
-  Tensor told = torch::full({1}, StopSignals::received() != nullptr ? 1 : 0, torch::kLong);
+/// Why all ranks give the evaluation up, if one of them was told to stop. Called by all.
+std::optional<Error> stop_of_any(Communicator& communicator) {
+  const char* signal = StopSignals::received();
+  Tensor told = torch::full({1}, signal != nullptr ? 1 : 0, torch::kLong);
   communicator.all_reduce_sum_(told);
-  if (told.item<std::int64_t>() > 0) {
-    const char* signal = StopSignals::received();
-    throw Error(fmt::format("the evaluation was given up because of {}",
-                            signal != nullptr ? signal : "a signal to another rank"),
-                "evaluate later with detforge eval");
+  if (told.item<std::int64_t>() == 0) {
+    return std::nullopt;
   }
+  return Error(fmt::format("the evaluation was given up because of {}",
+                           signal != nullptr ? signal : "a signal to another rank"),
+               "evaluate later with detforge eval");
 }
 
 }  // namespace
@@ -168,30 +169,32 @@ InferenceResult CocoEvaluation::detect(Detector& detector, std::int64_t max_imag
   return result;
 }
 
-InferenceResult CocoEvaluation::detect_on_all_ranks(Detector& detector) const {
-  share_buffers(communicator_, detector);
-  communicator_.enter("evaluation", -1);
-  InferenceResult own = detect(detector, 0);
-  communicator_.barrier();
-  give_up_on_signal(communicator_);
-  return gather_results(communicator_, std::move(own));
+/// What this rank finds. The others wait for it: if it cannot, they must know.
+InferenceResult CocoEvaluation::detect_own_part(Detector& detector) const {
+  try {
+    share_buffers(communicator_, detector);
+    communicator_.enter("evaluation", -1);
+    return detect(detector, 0);
+  } catch (const CommunicationError&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (communicator_.world_size() == 1) {
+      throw;
+    }
+    communicator_.give_up(error.what());
+    throw CommunicationError(fmt::format("the evaluation failed on this rank: {}", error.what()),
+                             "continue with --resume once its cause is gone");
+  }
 }
 
 EvaluationResult CocoEvaluation::run(Detector& detector,
                                      const std::filesystem::path& folder) const {
-  InferenceResult found;
-  try {
-    found = detect_on_all_ranks(detector);
-  } catch (const CommunicationError&) {
-    throw;
-  } catch (const std::exception& error) {
-    if (StopSignals::received() == nullptr && communicator_.world_size() > 1) {
-      communicator_.give_up(error.what());  // the others wait for this rank's results
-      throw CommunicationError(fmt::format("the evaluation failed on this rank: {}", error.what()),
-                               "continue with --resume once its cause is gone");
-    }
-    throw;
+  InferenceResult own = detect_own_part(detector);
+  communicator_.barrier();
+  if (const auto stop = stop_of_any(communicator_)) {
+    throw *stop;
   }
+  const InferenceResult found = gather_results(communicator_, std::move(own));
   EvaluationResult result;
   std::exception_ptr failure;
   if (communicator_.rank() == 0) {

@@ -49,7 +49,7 @@ class CocoEvaluation {
 
  private:
   InferenceResult detect(Detector& detector, std::int64_t max_images) const;
-  InferenceResult detect_on_all_ranks(Detector& detector) const;
+  InferenceResult detect_own_part(Detector& detector) const;
   EvaluationResult judge(Detector& detector,
                          const InferenceResult& found,
                          const std::filesystem::path& folder) const;

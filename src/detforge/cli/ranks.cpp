@@ -23,7 +23,8 @@ std::string agreement(Config config) {
   config.output_dir.clear();
   config.datasets = {};
   config.model.weights.clear();
-  config.model.darknet.cfg.clear();
+  std::string& cfg = config.model.darknet.cfg;
+  cfg = cfg.empty() ? "" : files::read(cfg);
   config.dataloader.num_workers = 0;
   config.seed = 0;
   return fmt::format("DetForge {}, settings {:016x}", DETFORGE_VERSION,
@@ -70,9 +71,12 @@ LaunchResult run_ranks(const RankArguments& a,
                              .master_port = static_cast<std::uint16_t>(a.master_port),
                              .local_addr = a.local_addr,
                              .bind_cores = a.bind_cores,
-                             .log_folder = folder / "logs"},
+                             .log_folder = folder / "logs",
+                             .attempt = std::to_string(a.restarts)},
                             work);
 }
+
+namespace {
 
 std::unique_ptr<Communicator> join_run(const std::optional<ProcessPlace>& place,
                                        const Config& config) {
@@ -87,15 +91,36 @@ std::unique_ptr<Communicator> join_run(const std::optional<ProcessPlace>& place,
                              .agreement = agreement(config)});
 }
 
+}  // namespace
+
+int as_rank(const std::optional<ProcessPlace>& place,
+            const Config& config,
+            const std::function<void(Communicator&)>& body) {
+  const auto communicator = join_run(place, config);
+  try {
+    body(*communicator);
+    communicator->barrier();  // who serves the meeting place must not leave first
+  } catch (const std::exception& error) {
+    communicator->give_up(error.what());
+    throw;
+  }
+  return 0;
+}
+
+std::filesystem::path log_of_rank(const std::filesystem::path& folder, std::int64_t rank) {
+  return folder / "logs" / fmt::format("rank_{}.log", rank);
+}
+
 int configure_rank_threads(int requested, const std::optional<ProcessPlace>& place) {
   if (!place || requested > 0) {
     return configure_threads(requested);
   }
   const auto ranks = static_cast<int>(place->local_world_size);
-  // Ranks that are bound to cores of their own see no others.
   const int cores = usable_cores();
-  const bool is_bound = cores * ranks <= all_cores();
-  return configure_threads(std::max(1, is_bound ? cores : cores / ranks));
+  // Other launchers bind ranks to cores of their own without saying so.
+  const bool has_own_cores =
+      place->started_by == "detforge" ? place->has_own_cores : cores * ranks <= all_cores();
+  return configure_threads(std::max(1, has_own_cores ? cores : cores / ranks));
 }
 
 }  // namespace detforge

@@ -23,9 +23,14 @@ LaunchResult run_ranks(const RankArguments& arguments,
                        const std::filesystem::path& folder,
                        const std::function<int(const ProcessPlace&)>& work);
 
-/// Meets the other ranks, if there are any.
-std::unique_ptr<Communicator> join_run(const std::optional<ProcessPlace>& place,
-                                       const Config& config);
+/// Meets the other ranks, if there are any, runs `body` and takes leave of them. They are told what
+/// it throws. Returns 0.
+int as_rank(const std::optional<ProcessPlace>& place,
+            const Config& config,
+            const std::function<void(Communicator&)>& body);
+
+/// What a rank other than 0 writes to.
+std::filesystem::path log_of_rank(const std::filesystem::path& folder, std::int64_t rank);
 
 /// Splits the usable cores among the ranks of this machine, unless `requested` says how many
 /// threads each has. Logs it. Returns the number.

@@ -20,7 +20,7 @@ namespace {
 // Prefixes of keys that may change when a run goes on. SOLVER.IMS_PER_BATCH is not among them: the
 // order of the images would be another one. The training data may move to another place; its number
 // of images is checked on restore.
-constexpr std::array<std::string_view, 15> kMayChange = {"TEST.",
+constexpr std::array<std::string_view, 16> kMayChange = {"TEST.",
                                                          "DATASETS.TEST",
                                                          "DATASETS.TRAIN_JSON",
                                                          "DATASETS.TRAIN_IMAGES",
@@ -34,6 +34,7 @@ constexpr std::array<std::string_view, 15> kMayChange = {"TEST.",
                                                          "INPUT.MAX_SIZE_TEST",
                                                          "INPUT.RESIZE_TEST",
                                                          "INPUT.SIZE_TEST",
+                                                         "DISTRIBUTED.",
                                                          "SOLVER."};
 
 bool may_change(const std::string& difference) {
@@ -91,13 +92,16 @@ std::vector<std::string> restart_words(const TrainArguments& a, const std::strin
       words.insert(words.end(), {option, value});
     }
   };
-  if (!a.config.empty()) {
-    words.push_back(a.config);
-  }
-  add("--resume", run.empty() ? a.resume : run);
-  if (run.empty()) {
+  if (!run.empty()) {
+    add("--resume", run);  // its config.yaml has recipe and overrides
+  } else {
+    if (!a.config.empty()) {
+      words.push_back(a.config);
+    }
+    add("--resume", a.resume);
     add("--init", a.init);
     add("--output", a.output);
+    words.insert(words.end(), a.overrides.begin(), a.overrides.end());
   }
   add("--data", a.data);
   add("--threads", std::to_string(a.threads));
@@ -110,10 +114,10 @@ std::vector<std::string> restart_words(const TrainArguments& a, const std::strin
   add("--master-port", std::to_string(r.master_port));
   add("--local-addr", r.local_addr);
   add("--max-restarts", std::to_string(r.max_restarts - 1));
+  add("--restarts", std::to_string(r.restarts + 1));
   if (r.bind_cores) {
     words.emplace_back("--bind-cores");
   }
-  words.insert(words.end(), a.overrides.begin(), a.overrides.end());
   return words;
 }
 

@@ -30,6 +30,8 @@
 #include "detforge/core/timer.h"
 #include "detforge/distributed/process_place.h"
 #include "detforge/distributed/rank_output.h"
+#include "detforge/models/synchronise_norms.h"
+#include "detforge/train/checkpoint_file.h"
 #include "detforge/train/ema.h"
 #include "detforge/train/evaluation_hook.h"
 #include "detforge/train/loop.h"
@@ -156,14 +158,14 @@ EvaluationHook::Evaluate judge(const CocoEvaluation* evaluation,
 }
 
 /// A network described by a file needs it as long as its weights: the run folder keeps a copy.
-Config with_own_cfg(Config config, const std::filesystem::path& run) {
+Config with_own_cfg(Config config, const std::filesystem::path& run, bool writes) {
   std::string& cfg = config.model.darknet.cfg;
   if (!cfg.empty()) {
     const auto copy = std::filesystem::absolute(run / std::filesystem::path(cfg).filename());
-    if (copy != cfg) {
+    if (copy != cfg && writes) {
       files::write_atomic(copy, files::read(cfg));
-      cfg = copy.string();
     }
+    cfg = copy.string();
   }
   return config;
 }
@@ -186,9 +188,14 @@ TrainProgress start_on_all_ranks(const TrainArguments& arguments,
 }
 
 /// Keeps what the ranks had before one of them was lost.
-Rescue rescue_with(Communicator& communicator, Checkpointer& checkpointer) {
-  return [&](const TrainProgress& progress, const std::string& place) {
-    if (progress.iteration == 0 || !communicator.claim_rescue()) {
+Rescue rescue_with(Communicator& communicator,
+                   Checkpointer& checkpointer,
+                   const std::filesystem::path& folder) {
+  return [&communicator, &checkpointer, folder](const TrainProgress& progress,
+                                                const std::string& place) {
+    const auto last = peek_checkpoint(folder / "last.pth");
+    const bool is_kept = last && last->iteration >= progress.iteration;
+    if (progress.iteration == 0 || is_kept || !communicator.claim_rescue()) {
       return;
     }
     try {
@@ -205,11 +212,12 @@ Rescue rescue_with(Communicator& communicator, Checkpointer& checkpointer) {
 LoopResult train_run(const TrainArguments& arguments,
                      const Config& recipe,
                      Communicator& communicator,
-                     const CocoDataset& dataset) {
+                     const CocoDataset& dataset,
+                     bool is_supervised) {
   const std::filesystem::path run = recipe.output_dir;
   const bool is_first = communicator.rank() == 0;
   const EpochLength epoch = epoch_length(recipe, dataset);
-  const Config config = with_own_cfg(with_resolved_schedule(recipe, epoch), run);
+  const Config config = with_own_cfg(with_resolved_schedule(recipe, epoch), run, is_first);
   check_class_count(config, dataset);
   check_masks(config, dataset);
   const std::int64_t ranks = communicator.world_size();
@@ -223,7 +231,16 @@ LoopResult train_run(const TrainArguments& arguments,
   loader_options.world_size = communicator.world_size();
   TrainLoader loader(dataset, transforms, loader_options);
 
-  const auto detector = build_detector(config, communicator);
+  const auto detector = build_detector(config);
+  const bool talks_in_model = synchronise_norms(*detector, communicator);
+  if (talks_in_model && config.solver.accumulation_steps > 1 &&
+      config.solver.ims_per_batch % ranks != 0) {
+    throw Error(fmt::format("SyncBN with SOLVER.ACCUMULATION_STEPS needs parts of one size, but "
+                            "{} images are shared by {} ranks",
+                            config.solver.ims_per_batch, ranks),
+                "choose a SOLVER.IMS_PER_BATCH that the number of ranks divides",
+                Error::Kind::kUsage);
+  }
   Sgd optimizer(*detector, sgd_options(config.solver));
   const auto ema = build_ema(config, *detector, optimizer);
   Precision precision(precision_options(config));
@@ -290,47 +307,45 @@ LoopResult train_run(const TrainArguments& arguments,
                 .start = start,
                 .accumulation_steps = config.solver.accumulation_steps,
                 .is_deterministic = config.deterministic,
-                .rescue = rescue_with(communicator, checkpointer)},
+                .talks_in_model = talks_in_model,
+                .second_signal_kills = !is_supervised,
+                .rescue = rescue_with(communicator, checkpointer, run / "checkpoints")},
                hooks);
-}
-
-std::filesystem::path log_of_rank(const std::filesystem::path& run, std::int64_t rank) {
-  return run / "logs" / fmt::format("rank_{}.log", rank);
 }
 
 /// Trains as one rank, or as all there is. Errors are in the run's log, too, and the other ranks
 /// have heard of them.
-void train_as(const TrainArguments& arguments,
-              Config config,
-              const std::optional<ProcessPlace>& place,
-              const CocoDataset* dataset) {
+int train_as(const TrainArguments& arguments,
+             Config config,
+             const std::optional<ProcessPlace>& place,
+             const CocoDataset* dataset) {
   const Timer timer;
   configure_rank_threads(arguments.threads, place);
-  const auto communicator = join_run(place, config);
-  if (communicator->rank() == 0) {
-    log::add_file((std::filesystem::path(config.output_dir) / "log.txt").string());
-  }
-  log::info("DetForge {}: {}", DETFORGE_VERSION, command_line());
-  LoopResult result;
-  try {
-    Tensor seed = torch::full({1}, config.seed, torch::kLong);
-    communicator->broadcast_(seed, 0);
-    config.seed = seed.item<std::int64_t>();
-    std::optional<CocoDataset> own;
-    if (dataset == nullptr) {
-      own.emplace(train_dataset_options(config));
+  return as_rank(place, config, [&](Communicator& communicator) {
+    if (communicator.rank() == 0) {
+      log::add_file((std::filesystem::path(config.output_dir) / "log.txt").string());
     }
-    result = train_run(arguments, with_actual_world_size(config, communicator->world_size()),
-                       *communicator, dataset != nullptr ? *dataset : *own);
-    communicator->barrier();  // who serves the meeting place must not leave first
-  } catch (const std::exception& error) {
-    communicator->give_up(error.what());
-    log::write_to_files(log::Level::kError, error.what());  // main prints it
-    throw;
-  }
-  log::info("{} after {} steps and {:.0f} s; the run is in {}",
-            result.reason == StopReason::kFinished ? "finished" : "stopped",
-            result.progress.iteration, timer.elapsed_s(), config.output_dir);
+    log::info("DetForge {}: {}", DETFORGE_VERSION, command_line());
+    try {
+      Tensor seed = torch::full({1}, config.seed, torch::kLong);
+      communicator.broadcast_(seed, 0);
+      config.seed = seed.item<std::int64_t>();
+      std::optional<CocoDataset> own;
+      if (dataset == nullptr) {
+        own.emplace(train_dataset_options(config));
+      }
+      const LoopResult result =
+          train_run(arguments, with_actual_world_size(config, communicator.world_size()),
+                    communicator, dataset != nullptr ? *dataset : *own,
+                    /*is_supervised=*/dataset != nullptr);
+      log::info("{} after {} steps and {:.0f} s; the run is in {}",
+                result.reason == StopReason::kFinished ? "finished" : "stopped",
+                result.progress.iteration, timer.elapsed_s(), config.output_dir);
+    } catch (const std::exception& error) {
+      log::write_to_files(log::Level::kError, error.what());  // main prints it
+      throw;
+    }
+  });
 }
 
 /// This program again, going on from the last checkpoint; does not return.
@@ -363,10 +378,7 @@ int train_on_ranks(const TrainArguments& arguments, const Config& config) {
     }
     const CocoDataset dataset(train_dataset_options(config));
     result = run_ranks(arguments.ranks, config.output_dir, [&](const ProcessPlace& place) {
-      return report_errors([&] {
-        train_as(arguments, config, place, &dataset);
-        return 0;
-      });
+      return report_errors([&] { return train_as(arguments, config, place, &dataset); });
     });
   }
   if (result.status == 1 && !result.was_stopped && arguments.ranks.max_restarts > 0) {
@@ -390,15 +402,13 @@ int run_train(const TrainArguments& arguments) {
   const std::filesystem::path run = config.output_dir;
   if (place && place->rank > 0) {
     const RankOutput output(log_of_rank(run, place->rank));
-    train_as(arguments, config, place, nullptr);
-    return 0;
+    return train_as(arguments, config, place, nullptr);
   }
   const RunLock lock(run);
   if (arguments.resume.empty()) {
     refuse_existing_run(run);
   }
-  train_as(arguments, config, place, nullptr);
-  return 0;
+  return train_as(arguments, config, place, nullptr);
 }
 
 }  // namespace detforge

@@ -267,6 +267,12 @@ void check_deterministic(const Config& config, const Checker& check) {
   check.require(!config.deterministic || config.solver.accumulation_steps == 1,
                 {"DETERMINISTIC", "SOLVER.ACCUMULATION_STEPS"},
                 "DETERMINISTIC computes image by image already", "set SOLVER.ACCUMULATION_STEPS 1");
+  const bool half_weights =
+      config.amp == 1 && (config.opt_level == "O2" || config.opt_level == "O3");
+  check.require(!config.deterministic || !half_weights, {"DETERMINISTIC", "OPT_LEVEL"},
+                "DETERMINISTIC needs gradients in f32, and OPT_LEVEL " + config.opt_level +
+                    " has them in 16 bits",
+                "use OPT_LEVEL O1");
 }
 
 void check_input(const InputConfig& input, const Checker& check) {

@@ -8,9 +8,9 @@ namespace detforge {
 
 /// A fault on order, to rehearse what a run does when a rank is lost. In the environment:
 ///   DETFORGE_FAULT=rank=1,phase=backward,iteration=3,do=kill
-/// Without `iteration`: the first time that the rank enters the phase. What is done: kill (SIGKILL),
-/// stop (SIGSTOP), fail (an Error), slow:SECONDS (sleeps), full-disk (from here on the process can
-/// write no file).
+/// Without `iteration`: the first time that the rank enters the phase. What is done: kill
+/// (SIGKILL), stop (SIGSTOP), fail (an Error), slow:SECONDS (sleeps), full-disk (from here on the
+/// process can write no file).
 struct FaultDrill {
   std::int64_t rank = 0;
   std::string phase;

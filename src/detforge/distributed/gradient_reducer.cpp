@@ -265,7 +265,7 @@ class GradientReducer::State : public std::enable_shared_from_this<State> {
   void reduce(Bucket& bucket) {
     const Timer timer;
     std::int64_t element = bucket.flat.element_size();
-    if (bucket.compressed) {
+    if (bucket.compressed && has_learnt_order_) {  // feedback belongs to buckets that stay
       bucket.compressed->all_reduce_(*channel_, bucket.flat, loss_scale_);
       element = 2;
     } else if (options_.is_deterministic) {

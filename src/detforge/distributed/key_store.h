@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,6 +32,15 @@ class KeyStore {
   virtual std::optional<std::string> get(const std::string& key) = 0;
   /// Adds to a counter that starts at 0; its new value.
   virtual std::int64_t add(const std::string& key, std::int64_t amount) = 0;
+  /// False if it does not answer any more. Does not throw.
+  bool answers() {
+    try {
+      get("answers");
+      return true;
+    } catch (const std::exception&) {
+      return false;
+    }
+  }
 };
 
 }  // namespace detforge

@@ -44,6 +44,7 @@ class HeldSignals {
  public:
   HeldSignals() {
     ::sigemptyset(&set_);
+    ::signal(SIGPIPE, SIG_IGN);  // children that are gone are noticed by their status
     for (const int number : {SIGCHLD, SIGINT, SIGTERM}) {
       ::sigaddset(&set_, number);
     }
@@ -103,7 +104,14 @@ class Supervisor {
  public:
   Supervisor(const LaunchOptions& options, const std::function<int(const ProcessPlace&)>& work)
       : options_(options), work_(work) {}
-  ~Supervisor() { kill_all(SIGKILL), reap(/*wait=*/true); }
+  ~Supervisor() {
+    kill_all(SIGKILL);
+    for (const Child& child : children_) {
+      if (child.lives) {
+        ::waitpid(child.pid, nullptr, 0);
+      }
+    }
+  }
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
@@ -112,6 +120,7 @@ class Supervisor {
     start_all();
     open_meeting_place();
     watch();
+    wait_for_other_nodes();
     return {.status = status_.value_or(0), .was_stopped = asked_to_stop_};
   }
 
@@ -148,6 +157,7 @@ class Supervisor {
 
   [[noreturn]] void run_child(std::int64_t rank, std::int64_t local) {
     signals_.release();
+    ::signal(SIGPIPE, SIG_DFL);
     ::close(port_pipe_[1]);
     std::optional<RankOutput> output;
     if (rank != 0) {
@@ -166,7 +176,9 @@ class Supervisor {
                               .local_world_size = options_.local_ranks,
                               .master_addr = options_.master_addr,
                               .master_port = port,
-                              .local_addr = options_.local_addr});
+                              .local_addr = options_.local_addr,
+                              .has_own_cores = options_.bind_cores,
+                              .attempt = options_.attempt});
     std::fflush(nullptr);
     ::_exit(status);
   }
@@ -188,9 +200,9 @@ class Supervisor {
   }
 
   void watch() {
-    while (reap(/*wait=*/false)) {
+    while (reap()) {
       const double left = status_ ? options_.grace_s - since_failure_.elapsed_s() : 1;
-      if (left <= 0) {
+      if (left <= 0 && !is_saving()) {
         kill_all(SIGKILL);
       }
       const int signal = signals_.next(std::clamp(left, 0.05, 1.0));
@@ -205,11 +217,34 @@ class Supervisor {
     }
   }
 
+  std::string own_prefix() const { return store_prefix({.attempt = options_.attempt}); }
+
+  /// A rank that lives keeps what all of them had: worth a wait.
+  bool is_saving() const {
+    if (!store_ || since_failure_.elapsed_s() > options_.rescue_s) {
+      return false;
+    }
+    return std::any_of(children_.begin(), children_.end(), [&](const Child& child) {
+      const auto state = child.lives ? read_state(*store_, own_prefix(), child.rank) : std::nullopt;
+      return state && state->phase == kRescuePhase;
+    });
+  }
+
+  /// Their ranks say good-bye to the meeting place, which is here.
+  void wait_for_other_nodes() {
+    const std::int64_t world_size = options_.nodes * options_.local_ranks;
+    const Timer timer;
+    while (store_ && options_.nodes > 1 && !status_ && timer.elapsed_s() < options_.grace_s &&
+           store_->add(own_prefix() + "/left", 0) < world_size) {
+      signals_.next(0.05);
+    }
+  }
+
   /// Takes note of children that have ended; true while one lives.
-  bool reap(bool wait) {
+  bool reap() {
     for (Child& child : children_) {
       int status = 0;
-      if (child.lives && ::waitpid(child.pid, &status, wait ? 0 : WNOHANG) == child.pid) {
+      if (child.lives && ::waitpid(child.pid, &status, WNOHANG) == child.pid) {
         child.lives = false;
         if (status != 0 && !status_) {
           since_failure_.restart();
@@ -223,7 +258,7 @@ class Supervisor {
   }
 
   void report(const Child& child, int status) {
-    const std::string prefix = store_prefix({});
+    const std::string prefix = own_prefix();
     const std::string how = WIFSIGNALED(status)
                                 ? fmt::format("was killed by signal {} ({})", WTERMSIG(status),
                                               ::strsignal(WTERMSIG(status)))

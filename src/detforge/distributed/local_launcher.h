@@ -18,7 +18,10 @@ struct LaunchOptions {
   bool bind_cores = false;  ///< each rank gets its own part of the usable cores
   std::filesystem::path
       log_folder;      ///< rank_K.log of all ranks but 0, which writes to the terminal
-  double grace_s = 8;  ///< for the others after a failure, before they are killed
+  double grace_s = 8;  ///< for the others after a failure, before they are killed; while one saves
+                       ///< what the ranks had, up to rescue_s
+  double rescue_s = 120;
+  std::string attempt = "0";  ///< of a run that is started again; the same on all machines
 };
 
 struct LaunchResult {

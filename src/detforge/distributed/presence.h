@@ -28,6 +28,9 @@ struct RankState {
   bool is_patient = false;      ///< in work that may take any time
 };
 
+/// The phase of a rank that keeps what all of them had.
+inline constexpr const char* kRescuePhase = "saving what is left";
+
 /// The state as rank `rank` told it last; nothing if it never did.
 std::optional<RankState> read_state(KeyStore& store, const std::string& prefix, std::int64_t rank);
 

@@ -182,6 +182,7 @@ class GlooCommunicator final : public Communicator {
         fmt::format("{} failed: {}", describe_rank(rank(), state), reason));
   }
   bool claim_rescue() override {
+    shared_->presence->enter(kRescuePhase, -1, /*is_patient=*/true);
     if (shared_->is_cut_off) {
       return rank() <= 1;  // the meeting place is gone, and most likely rank 0 with it
     }
@@ -319,6 +320,29 @@ void GlooCommunicator::barrier() {
   }
 }
 
+/// A store that vanishes before all are there was that of an earlier run: the next one is waited
+/// for.
+std::vector<std::string> meet_somewhere(Shared& shared, const KeyStore::Place& meeting) {
+  const ProcessGroupOptions& options = shared.options;
+  const Timer timer;
+  for (;;) {
+    shared.store = options.place.serves_store ? KeyStore::serve(meeting)
+                                              : KeyStore::connect(meeting, options.timeout);
+    try {
+      return meet(*shared.store, options, shared.address);
+    } catch (const Error& error) {
+      const bool is_gone = !shared.store->answers();
+      if (!is_gone) {
+        report_failure(*shared.store, store_prefix(options.place), error.what());
+      }
+      const double limit_s = static_cast<double>(options.timeout.count()) / 1000;
+      if (!is_gone || options.place.serves_store || timer.elapsed_s() > limit_s) {
+        throw;
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::string store_prefix(const ProcessPlace& place) {
@@ -339,15 +363,7 @@ std::unique_ptr<Communicator> join_process_group(const ProcessGroupOptions& opti
         Error::Kind::kUsage);
   }
   const KeyStore::Place meeting{place.master_addr, place.master_port};
-  shared->store =
-      place.serves_store ? KeyStore::serve(meeting) : KeyStore::connect(meeting, options.timeout);
-  std::vector<std::string> addresses;
-  try {
-    addresses = meet(*shared->store, options, shared->address);
-  } catch (const Error& error) {
-    report_failure(*shared->store, store_prefix(place), error.what());
-    throw;
-  }
+  const std::vector<std::string> addresses = meet_somewhere(*shared, meeting);
   shared->presence =
       std::make_unique<Presence>(KeyStore::connect(shared->store->place(), options.timeout),
                                  Presence::Options{.rank = place.rank,

@@ -15,7 +15,8 @@ struct ProcessPlace {
   std::uint16_t master_port = 0;
   std::string local_addr = {};  ///< of this machine's interface to the others; empty: by the route
   std::string started_by = "detforge";
-  bool serves_store = false;  ///< this process is the meeting place itself
+  bool serves_store = false;   ///< this process is the meeting place itself
+  bool has_own_cores = false;  ///< the usable cores are this rank's alone
   /// What keeps the keys of this attempt apart from those of an earlier one in the same store.
   std::string attempt = "0";
 };

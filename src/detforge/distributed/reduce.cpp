@@ -92,16 +92,19 @@ CompressedSum::CompressedSum(Compression compression, std::int64_t size)
 
 void CompressedSum::all_reduce_(Communicator& communicator, Tensor& flat, double loss_scale) {
   const at::ScalarType type = type_of(compression_);
-  const std::int64_t size = flat.numel();
+  const std::int64_t size = flat.numel(), ranks = communicator.world_size();
   const Tensor sent = flat + error_ * loss_scale;
   Tensor rounded;
-  const Tensor packed = pack(rows_of(sent, communicator.world_size()), type, rounded);
-  const Tensor lost = (sent - rounded.view({-1}).slice(0, 0, size)) / loss_scale;
-  // A step that overflowed is skipped, and must not spoil the next.
-  error_.copy_(torch::where(lost.isfinite(), lost, torch::zeros_like(lost)));
-  const Tensor own = unpack(communicator.all_to_all(packed), type).sum(0, /*keepdim=*/true);
+  const Tensor rows = rows_of(sent, ranks);
+  const Tensor own =
+      unpack(communicator.all_to_all(pack(rows, type, rounded)), type).sum(0, /*keepdim=*/true);
+  Tensor lost = rows - rounded;
   const Tensor sums = communicator.all_gather(pack(own, type, rounded).view({-1}));
+  lost[communicator.rank()] += (own - rounded)[0];  // of the sum: its owner makes good for it
   flat.copy_(unpack(sums, type).view({-1}).slice(0, 0, size));
+  if (flat.isfinite().all().item<bool>()) {  // else the step is skipped, on all ranks
+    error_.copy_(lost.view({-1}).slice(0, 0, size) / loss_scale);
+  }
 }
 
 }  // namespace detforge

@@ -102,7 +102,6 @@ InferenceResult gather_results(Communicator& communicator, InferenceResult own) 
   if (communicator.world_size() == 1) {
     return own;
   }
-  communicator.barrier();
   InferenceResult all;
   for (const std::string& bytes : communicator.gather(to_bytes(own))) {
     const InferenceResult part = inference_result(bytes);

@@ -12,8 +12,8 @@ std::string to_bytes(const InferenceResult& result);
 InferenceResult inference_result(const std::string& bytes);
 
 /// The results of all ranks on rank 0, as if it had seen all their images, rank by rank; on the
-/// others an empty result. Waits for ranks that are slower (Communicator::barrier). Seconds are
-/// those of the slowest rank.
+/// others an empty result. Seconds are those of the slowest rank. Ranks may be of different speed:
+/// Communicator::barrier() before it.
 InferenceResult gather_results(Communicator& communicator, InferenceResult own);
 
 }  // namespace detforge

@@ -6,9 +6,9 @@
 
 namespace detforge {
 
-void synchronise_norms(Detector& detector, Communicator& communicator) {
+bool synchronise_norms(Detector& detector, Communicator& communicator) {
   if (communicator.world_size() == 1) {
-    return;
+    return false;
   }
   std::shared_ptr<Communicator> channel;
   for (const auto& module : detector.modules(/*include_self=*/false)) {
@@ -21,6 +21,7 @@ void synchronise_norms(Detector& detector, Communicator& communicator) {
     }
     norm->set_all_reduce([channel](Tensor& sums) { channel->all_reduce_sum_(sums); });
   }
+  return channel != nullptr;
 }
 
 }  // namespace detforge

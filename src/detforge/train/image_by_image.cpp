@@ -54,7 +54,7 @@ void image_by_image_gradients(Detector& detector,
   const std::int64_t count = batch.images.count();
   const std::vector<Batch> images = split_batch(padded_like_all(batch, communicator), count);
   std::vector<LossMap> terms(images.size());
-  PartialLosses losses;
+  PartialLosses losses{.talks_in_model = options.talks_in_model};
   for (std::size_t i = 0; i < images.size() && losses.failure.empty(); ++i) {
     guarded(losses, [&] {
       terms[i] = detector.losses(images[i].images, images[i].targets);

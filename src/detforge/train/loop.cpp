@@ -79,8 +79,9 @@ class Loop {
                          .precision = parts_.precision,
                          .reducer = parts_.reducer,
                          .iteration = iteration,
-                         .stop_requested = StopSignals::received() != nullptr,
-                         .is_deterministic = options_.is_deterministic});
+                         .stop_requested = [] { return StopSignals::received() != nullptr; },
+                         .is_deterministic = options_.is_deterministic,
+                         .talks_in_model = options_.talks_in_model});
     } catch (CommunicationError& error) {
       error.add_where(fmt::format("iteration {}", iteration));
       throw;
@@ -111,7 +112,7 @@ LoopResult train(const TrainParts& parts,
   // on that number: without this line the first steps of a process could differ, in the last bit,
   // from the same steps of another.
   at::get_num_threads();
-  const StopSignals signals;
+  const StopSignals signals(options.second_signal_kills);
   parts.detector.train();
   if (parts.ema != nullptr && parts.ema->updates() == 0) {
     parts.ema->restart();  // weights were loaded after it was made

@@ -66,6 +66,8 @@ struct LoopOptions {
   TrainProgress start = {};             ///< of a resumed run
   std::int64_t accumulation_steps = 1;  ///< parts of a batch, see StepOptions
   bool is_deterministic = false;        ///< see StepOptions
+  bool talks_in_model = false;          ///< see StepOptions
+  bool second_signal_kills = true;      ///< false: whoever started this rank sees to that
   Rescue rescue = {};                   ///< called on CommunicationError, which is then rethrown
 };
 

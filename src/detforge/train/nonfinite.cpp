@@ -73,13 +73,12 @@ bool NonFiniteGuard::is_one_too_many(const StepReport& report) const {
 }
 
 void NonFiniteGuard::stop(const StepReport& report) const {
-  const double usual_lr =
-      options_.usual_lr_per_image * static_cast<double>(report.batch.images.count());
+  const double usual_lr = options_.usual_lr_per_image * static_cast<double>(report.result.images);
   const std::string place = first_nonfinite_output(detector_, report.batch);
   std::string fix = fmt::format(
       "lower SOLVER.BASE_LR (lr was {:.4g}; the usual recipe has {:.4g} for {} images), lengthen "
       "SOLVER.WARMUP_ITERS, or clip gradients; the last checkpoint is finite",
-      report.lr, usual_lr, report.batch.images.count());
+      report.lr, usual_lr, report.result.images);
   std::string scale;
   if (precision_.is_mixed()) {
     scale = fmt::format(", the loss scale is {:.6g}", report.result.loss_scale);

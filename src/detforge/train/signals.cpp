@@ -27,7 +27,7 @@ void note(int number) {
 
 }  // namespace
 
-StopSignals::StopSignals() {
+StopSignals::StopSignals(bool second_kills) {
   DETFORGE_CHECK(!g_in_use, "two training loops in one process want to handle SIGTERM",
                  "run one at a time");
   g_in_use = true;
@@ -36,7 +36,7 @@ StopSignals::StopSignals() {
   action.sa_handler = note;
   // SA_RESETHAND: the second signal meets the default action. SA_RESTART: no system call fails with
   // EINTR.
-  action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
+  action.sa_flags = (second_kills ? static_cast<int>(SA_RESETHAND) : 0) | SA_RESTART;
   for (std::size_t i = 0; i < kWatched.size(); ++i) {
     ::sigaction(kWatched[i].number, &action, &g_before[i]);
   }

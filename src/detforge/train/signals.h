@@ -3,11 +3,12 @@
 namespace detforge {
 
 /// While it lives, SIGTERM and SIGINT ask for a clean stop instead of ending the process; a second
-/// one of the same kind ends it at once, as usual. At most one may live at a time. Restores the
+/// one of the same kind ends it at once, as usual, unless `second_kills` is false (a process whose
+/// parent passes signals on may get them twice). At most one may live at a time. Restores the
 /// former handlers.
 class StopSignals {
  public:
-  StopSignals();
+  explicit StopSignals(bool second_kills = true);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;

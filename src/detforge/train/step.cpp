@@ -48,7 +48,7 @@ void accumulate_gradients(Detector& detector,
                           const StepOptions& options,
                           StepResult& result) {
   Timer timer;
-  PartialLosses losses;
+  PartialLosses losses{.talks_in_model = options.talks_in_model};
   LossCounts counts;
   const bool is_cut = options.accumulation_steps > 1;
   if (is_cut) {

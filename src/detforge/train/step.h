@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,10 +23,13 @@ struct StepOptions {
   Precision* precision = nullptr;      ///< whose loss scale is used and adapted; null: all is f32
   GradientReducer* reducer = nullptr;  ///< of the optimizer's parameters; needed by several ranks
   std::int64_t iteration = -1;         ///< for who asks what this rank is doing
-  bool stop_requested = false;         ///< this rank was told to stop after the step
+  std::function<bool()> stop_requested = {};  ///< whether this rank was told to stop after the step
   /// The same bits for any power of two of ranks: gradients are computed image by image, of images
   /// padded to the largest of the step, and added in the order of TreeSum.
   bool is_deterministic = false;
+  /// Ranks talk within the model (SyncBN): one that stops in the middle of it, at a NaN, cannot
+  /// skip the step with the others, and throws.
+  bool talks_in_model = false;
 };
 
 /// What one training step computed.

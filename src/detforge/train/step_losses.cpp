@@ -49,7 +49,7 @@ void PartialLosses::add(const LossMap& losses) {
 
 std::vector<double> exchange_losses(const PartialLosses& own,
                                     Communicator& communicator,
-                                    bool stop_requested,
+                                    const std::function<bool()>& stop_requested,
                                     StepResult& result) {
   // Of one size whatever happened on this rank: which calls are made must not depend on data.
   constexpr std::size_t kMostTerms = 16, kHead = 3;
@@ -59,7 +59,7 @@ std::vector<double> exchange_losses(const PartialLosses& own,
   const bool is_whole = own.failure.empty();
   Tensor table = torch::zeros({kHead + 2 * kMostTerms}, torch::kDouble);
   double* values = table.data_ptr<double>();
-  values[0] = stop_requested ? 1 : 0;
+  values[0] = stop_requested && stop_requested() ? 1 : 0;
   values[1] = is_whole ? 0 : 1;
   values[2] = static_cast<double>(result.images);
   for (std::size_t i = 0; i < own.sums.size() && is_whole; ++i) {

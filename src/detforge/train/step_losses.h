@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
@@ -18,9 +19,10 @@ namespace detforge {
 /// Losses of a rank's part of a batch, piece by piece; not yet those of all ranks.
 struct PartialLosses {
   std::vector<std::string> names;
-  std::vector<double> sums;    ///< value times count, or the value itself, of each term
-  std::vector<double> counts;  ///< of each term; of a plain sum kSum
-  std::string failure;         ///< why this rank has no losses
+  std::vector<double> sums;     ///< value times count, or the value itself, of each term
+  std::vector<double> counts;   ///< of each term; of a plain sum kSum
+  std::string failure;          ///< why this rank has no losses
+  bool talks_in_model = false;  ///< see StepOptions
 
   static constexpr double kSum = std::numeric_limits<double>::quiet_NaN();
   void add(const LossMap& losses);
@@ -33,7 +35,7 @@ void guarded(PartialLosses& losses, const Work& work) {
   try {
     work();
   } catch (const Error& error) {
-    if (error.kind() != Error::Kind::kNonFinite) {
+    if (error.kind() != Error::Kind::kNonFinite || losses.talks_in_model) {
       throw;
     }
     losses.failure = fmt::format("{} ({})", error.message(), error.where());
@@ -45,7 +47,7 @@ void guarded(PartialLosses& losses, const Work& work) {
 /// each term is a mean over on all ranks together, at least 1, or kSum.
 std::vector<double> exchange_losses(const PartialLosses& own,
                                     Communicator& communicator,
-                                    bool stop_requested,
+                                    const std::function<bool()>& stop_requested,
                                     StepResult& result);
 
 /// The terms' sum as part of the whole batch's loss, whose terms are means over `counts`: these add
