@@ -28,7 +28,7 @@ struct RankArguments {
   int master_port = 0;     ///< 0 = a free one
   std::string local_addr;  ///< or the name of an interface; empty = by the route to the master
   bool bind_cores = false;
-  std::int64_t max_restarts = 0, restarts = 0;  ///< allowed; had
+  std::int64_t max_restarts = 0;
 };
 
 struct TrainArguments {

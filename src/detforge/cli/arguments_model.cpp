@@ -71,8 +71,6 @@ Declaration declare_train(CLI::App& parent) {
                   "Times to go on from the last checkpoint after a rank was lost")
       ->type_name("N")
       ->capture_default_str();
-  app->add_option("--restarts", arguments->ranks.restarts)
-      ->group("");  // of a run that restarts itself
   add_cfg_options(*app, *cfg_options);
   return {
       app, [=](std::vector<std::string> words) -> Command {

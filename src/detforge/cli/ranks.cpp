@@ -1,6 +1,7 @@
 #include "detforge/cli/ranks.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -30,6 +31,8 @@ std::string agreement(Config config) {
   return fmt::format("DetForge {}, settings {:016x}", DETFORGE_VERSION,
                      files::fnv1a64(to_yaml(config)));
 }
+
+constexpr const char* kRestarts = "DETFORGE_RESTARTS";
 
 Error usage(const std::string& what, const std::string& fix) {
   return {what, fix, Error::Kind::kUsage};
@@ -61,6 +64,15 @@ bool starts_ranks(const RankArguments& a) {
   return true;
 }
 
+std::int64_t restarts_so_far() {
+  const char* text = std::getenv(kRestarts);
+  return text == nullptr ? 0 : std::atoll(text);
+}
+
+void count_restart() {
+  ::setenv(kRestarts, std::to_string(restarts_so_far() + 1).c_str(), /*overwrite=*/1);
+}
+
 LaunchResult run_ranks(const RankArguments& a,
                        const std::filesystem::path& folder,
                        const std::function<int(const ProcessPlace&)>& work) {
@@ -72,7 +84,7 @@ LaunchResult run_ranks(const RankArguments& a,
                              .local_addr = a.local_addr,
                              .bind_cores = a.bind_cores,
                              .log_folder = folder / "logs",
-                             .attempt = std::to_string(a.restarts)},
+                             .attempt = std::to_string(restarts_so_far())},
                             work);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -17,6 +18,11 @@ namespace detforge {
 /// (usage) if another launcher has started this process as a rank already, or for arguments that do
 /// not fit together.
 bool starts_ranks(const RankArguments& arguments);
+
+/// How often this run has started itself again (DETFORGE_RESTARTS in the environment): its machines
+/// must not take each other's earlier attempts for this one.
+std::int64_t restarts_so_far();
+void count_restart();
 
 /// Runs `work` as each rank of this machine; see launch_local_ranks. logs/ lies in `folder`.
 LaunchResult run_ranks(const RankArguments& arguments,

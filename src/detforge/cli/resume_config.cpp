@@ -101,9 +101,9 @@ std::vector<std::string> restart_words(const TrainArguments& a, const std::strin
     add("--resume", a.resume);
     add("--init", a.init);
     add("--output", a.output);
+    add("--data", a.data);
     words.insert(words.end(), a.overrides.begin(), a.overrides.end());
   }
-  add("--data", a.data);
   add("--threads", std::to_string(a.threads));
   add("--allocator", a.allocator == Allocator::kCaching ? "caching" : "system");
   const RankArguments& r = a.ranks;
@@ -114,7 +114,6 @@ std::vector<std::string> restart_words(const TrainArguments& a, const std::strin
   add("--master-port", std::to_string(r.master_port));
   add("--local-addr", r.local_addr);
   add("--max-restarts", std::to_string(r.max_restarts - 1));
-  add("--restarts", std::to_string(r.restarts + 1));
   if (r.bind_cores) {
     words.emplace_back("--bind-cores");
   }

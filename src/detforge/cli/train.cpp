@@ -361,6 +361,7 @@ int train_as(const TrainArguments& arguments,
   argv.push_back(nullptr);
   log::warn("starting again ({} more times at most): {}", arguments.ranks.max_restarts - 1,
             fmt::join(words, " "));
+  count_restart();
   ::execv("/proc/self/exe", argv.data());
   throw Error("the program cannot be started again", "resume by hand");
 }
