@@ -10,23 +10,17 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/training_cli.h"
+#include "cli/ranks_cli.h"
 
 namespace detforge {
 namespace {
 
+using test::Clock;
 using test::ProgramResult;
+using test::RanksCli;
+using test::read;
+using test::seconds_since;
 using test::Words;
-using Clock = std::chrono::steady_clock;
-
-std::string read(const std::filesystem::path& path) {
-  std::ifstream stream(path);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// A port that somebody listens on for as long as the object lives.
 class BusyPort {
@@ -50,105 +44,6 @@ class BusyPort {
   int socket_;
   int port_;
 };
-
-class RanksCli : public test::TrainingCli {
- protected:
-  Words rank_words(const std::string& output, std::int64_t ranks, const Words& more) const {
-    Words words = train_words(
-        output, {"--nproc", std::to_string(ranks), "--threads", "1", "DATALOADER.NUM_WORKERS", "0",
-                 "SOLVER.IMS_PER_BATCH", "6", "SOLVER.CHECKPOINT_PERIOD", "100"});
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
-  }
-
-  /// Processes whose command line names this test's folder or an output in it.
-  std::vector<std::string> processes_of(const std::string& output) const {
-    std::vector<std::string> found;
-    for (const auto& process : std::filesystem::directory_iterator("/proc")) {
-      const std::string words = read(process.path() / "cmdline");
-      std::error_code error;
-      const auto folder = std::filesystem::read_symlink(process.path() / "cwd", error);
-      if (!error && folder == folder_.path() && words.find(output) != std::string::npos &&
-          words.find("detforge") != std::string::npos) {
-        found.push_back(process.path().filename());
-      }
-    }
-    return found;
-  }
-
-  std::int64_t saved_steps(const std::string& output) const {
-    const std::string bytes = read(checkpoint(output));
-    return bytes.empty() ? -1 : static_cast<std::int64_t>(bytes.size());
-  }
-};
-
-/// A fault on one of three ranks, and what must come of it.
-struct Cell {
-  const char* fault;
-  int exit_code;
-  const char* says;  ///< on stderr of the launcher
-  double at_most_s;
-  bool leaves_checkpoint;
-};
-
-void PrintTo(const Cell& cell, std::ostream* stream) {
-  *stream << cell.fault;
-}
-
-class FaultMatrixSlow : public RanksCli, public testing::WithParamInterface<Cell> {};
-
-TEST_P(FaultMatrixSlow, EndsOrGoesOnAsDesigned) {
-  const Cell& cell = GetParam();
-  const auto start = Clock::now();
-  const ProgramResult result =
-      run(rank_words("run", 3, {"SOLVER.MAX_ITER", "8", "DISTRIBUTED.TIMEOUT_S", "5"}),
-          {std::string("DETFORGE_FAULT=") + cell.fault});
-  EXPECT_EQ(result.exit_code, cell.exit_code) << result.err;
-  EXPECT_LT(seconds_since(start), cell.at_most_s) << result.err;
-  EXPECT_NE(result.err.find(cell.says), std::string::npos) << result.err;
-  EXPECT_EQ(processes_of("run"), std::vector<std::string>());
-  EXPECT_EQ(std::filesystem::exists(checkpoint("run")), cell.leaves_checkpoint) << result.err;
-  if (cell.exit_code != 0 && cell.leaves_checkpoint) {
-    const ProgramResult resumed =
-        run({"train", "--resume", "run", "--nproc", "2", "SOLVER.MAX_ITER", "10"});
-    EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
-  }
-}
-
-constexpr double kAtOnce = 25, kAtDeadline = 40;  // on a busy machine, with start and evaluation
-const Cell kCells[] = {
-    {"rank=1,phase=loading data,iteration=3,do=kill", 1,
-     "loading data of iteration 3: it was killed", kAtOnce, true},
-    {"rank=1,phase=forward,iteration=3,do=kill", 1, "forward of iteration 3: it was killed",
-     kAtOnce, true},
-    {"rank=1,phase=gradient sum,iteration=3,do=kill", 1,
-     "gradient sum of iteration 3: it was killed", kAtOnce, true},
-    {"rank=1,phase=evaluation,do=kill", 1, "evaluation: it was killed", kAtOnce, true},
-    {"rank=0,phase=checkpoint,do=kill", 1, "checkpoint of iteration 7: it was killed", kAtOnce,
-     true},
-    {"rank=0,phase=forward,iteration=3,do=kill", 1, "rank 0 (", kAtOnce, true},
-    {"rank=1,phase=loading data,iteration=3,do=stop", 1,
-     "no sign of life (killed, stopped or cut off) of rank 1", kAtDeadline, true},
-    {"rank=2,phase=forward,iteration=3,do=stop", 1,
-     "no sign of life (killed, stopped or cut off) of rank 2", kAtDeadline, true},
-    {"rank=1,phase=gradient sum,iteration=3,do=stop", 1,
-     "no sign of life (killed, stopped or cut off) of rank 1", kAtDeadline, true},
-    {"rank=1,phase=evaluation,do=stop", 1, "no sign of life (killed, stopped or cut off) of rank 1",
-     kAtDeadline, true},
-    {"rank=0,phase=checkpoint,do=stop", 1, "no sign of life (killed, stopped or cut off) of rank 0",
-     kAtDeadline, true},
-    {"rank=2,phase=loading data,iteration=0,do=fail", 1,
-     "loading data of iteration 0 failed: a fault on order", kAtOnce, false},
-    {"rank=2,phase=loading data,iteration=3,do=slow:60", 1, "alive, but not here after",
-     kAtDeadline, true},
-    {"rank=0,phase=judging the evaluation,do=slow:8", 0, "finished after 8 steps", kAtDeadline,
-     true},
-    {"rank=1,phase=forward,iteration=3,do=full-disk", 0, "finished after 8 steps", kAtOnce, true},
-    {"rank=0,phase=checkpoint,do=full-disk", 1, "not everything could be written", kAtOnce, true},
-};
-INSTANTIATE_TEST_SUITE_P(Cells, FaultMatrixSlow, testing::ValuesIn(kCells), [](const auto& info) {
-  return "cell" + std::to_string(info.index);
-});
 
 // F31 on one rank only.
 TEST_F(RanksCli, ACorruptImageOnOneRankIsNamedAndEndsAll) {
@@ -376,12 +271,12 @@ TEST_F(RanksCli, ReferenceWorldSizeScalesARecipe) {
 }
 
 /// tests/distributed/two_nodes.sh, or a skipped test where namespaces cannot be made.
-#define RUN_TWO_NODES(mode, result)                                                     \
-  const ProgramResult result = test::run_program(                                       \
+#define RUN_TWO_NODES(mode, result)                                                           \
+  const ProgramResult result = test::run_program(                                             \
       test::source_dir() / "tests/distributed/two_nodes.sh", {folder_.path().string(), mode}, \
-      folder_.path(), {"DETFORGE_BIN=" + test::program_path().string()});               \
-  if (result.exit_code == 77) {                                                         \
-    GTEST_SKIP() << "no right to make network namespaces, or no iproute2";              \
+      folder_.path(), {"DETFORGE_BIN=" + test::program_path().string()});                     \
+  if (result.exit_code == 77) {                                                               \
+    GTEST_SKIP() << "no right to make network namespaces, or no iproute2";                    \
   }
 
 TEST_F(RanksCli, FieldReportF61TwoMachinesTrainWhateverTheirNameMeans) {

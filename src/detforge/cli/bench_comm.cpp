@@ -16,6 +16,7 @@
 #include "detforge/core/files.h"
 #include "detforge/core/log.h"
 #include "detforge/core/timer.h"
+#include "detforge/models/synchronise_norms.h"
 #include "detforge/train/step.h"
 
 namespace detforge {
@@ -68,7 +69,8 @@ Row measure_steps(const BenchArguments& arguments,
                   const Config& config,
                   Communicator& communicator,
                   std::int64_t& bytes) {
-  const auto detector = build_detector(config, communicator);
+  const auto detector = build_detector(config);
+  synchronise_norms(*detector, communicator);
   settle_frozen_norms(*detector);
   detector->train();
   Sgd optimizer(*detector, sgd_options(config.solver));

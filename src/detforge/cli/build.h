@@ -22,9 +22,6 @@ FasterRcnnOptions faster_rcnn_options(const Config& config);
 std::int64_t class_count(const Config& config);
 /// The model with weights from SEED; MODEL.WEIGHTS is not loaded here.
 std::shared_ptr<Detector> build_detector(const Config& config);
-/// The same as one rank of a run: norms of type SyncBN see the images of all ranks.
-std::shared_ptr<Detector> build_detector(const Config& config, Communicator& communicator);
-
 /// The same detector with TEST.AUG: give it images as they are in the file.
 std::shared_ptr<Detector> with_test_time_augmentation(const Config& config,
                                                       std::shared_ptr<Detector> detector);

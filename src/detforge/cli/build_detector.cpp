@@ -12,7 +12,6 @@
 #include "detforge/eval/test_time_augmentation.h"
 #include "detforge/models/darknet/darknet_detector.h"
 #include "detforge/models/rcnn/faster_rcnn.h"
-#include "detforge/models/synchronise_norms.h"
 #include "detforge/models/yolo/yolov3.h"
 
 // The detector as one nested expression per part: reading this file replaces reading the config.
@@ -267,12 +266,6 @@ std::shared_ptr<Detector> build_detector(const Config& config) {
     return std::make_shared<DarknetDetector>(darknet_options(config), seed);
   }
   return std::make_shared<FasterRcnn>(faster_rcnn_options(config), seed);
-}
-
-std::shared_ptr<Detector> build_detector(const Config& config, Communicator& communicator) {
-  std::shared_ptr<Detector> detector = build_detector(config);
-  synchronise_norms(*detector, communicator);
-  return detector;
 }
 
 std::shared_ptr<Detector> with_test_time_augmentation(const Config& config,
