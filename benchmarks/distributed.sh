@@ -56,7 +56,7 @@ for ranks in 1 2 4 8; do
   measure "ranks$ranks" $ranks
   row "ranks$ranks" "$ranks" >>"$out/table"
 done
-for compression in fp16 bf16; do
+for compression in fp16 bf16 powersgd; do
   measure $compression 2 SOLVER.GRAD_COMPRESSION $compression
   row $compression "2, GRAD_COMPRESSION $compression" >>"$out/table"
 done
@@ -69,7 +69,7 @@ done
 
 "$detforge" make-shapes "$out/data/shapes" >/dev/null
 mkdir -p "$out/curves"
-for compression in none fp16 bf16; do
+for compression in none fp16 powersgd; do
   train_curve $compression $recipe "$out" "$out/curves/$compression" "$steps" 1 SOLVER.GRAD_COMPRESSION $compression --nproc 2
 done
 {

@@ -8,6 +8,7 @@
 
 #include "detforge/core/files.h"
 #include "detforge/distributed/gradient_reducer.h"
+#include "detforge/distributed/power_sgd.h"
 #include "detforge/distributed/single_process.h"
 #include "distributed/ranks.h"
 
@@ -111,6 +112,42 @@ TEST(CompressedSum, WhatIsRoundedAwayComesWithTheNextStep) {
               0)
         << ranks.log(1);
   }
+}
+
+TEST(PowerSgd, SendsLowRankGradientsWholeAndOthersInTime) {
+  test::Ranks ranks(3);
+  EXPECT_EQ(ranks.run([](Communicator& communicator) {
+    const std::vector<std::vector<std::int64_t>> shapes{{40, 3, 3, 10}, {7}, {50, 60}};
+    const double share = static_cast<double>(communicator.rank()) + 1;  // 1 + 2 + 3 = 6
+    PowerSgdSum sum(shapes, 4);
+    torch::manual_seed(8);
+    const Tensor low = torch::cat({torch::randn({40, 2}).matmul(torch::randn({2, 90})).view({-1}),
+                                   torch::randn({7}), torch::zeros({3000})});
+    Tensor flat = low * share * 1024;
+    std::int64_t bytes = sum.all_reduce_(communicator, flat, 1024);
+    EXPECT_EQ(bytes, 4 * (4 * (40 + 90) + 7 + 4 * (50 + 60)));
+    EXPECT_TRUE(torch::allclose(flat / 1024, low * 6, 1e-3, 1e-3));  // of rank 2: nothing is lost
+    // Of full rank: the sum of what was sent follows the sum of the gradients.
+    PowerSgdSum late(shapes, 4);
+    const Tensor full = torch::randn({low.numel()});
+    Tensor sent = torch::zeros_like(full);
+    double first = 0, last = 0;
+    constexpr int kSteps = 200;
+    for (int step = 1; step <= kSteps; ++step) {
+      flat = full * share;
+      late.all_reduce_(communicator, flat, 1);
+      sent += flat;
+      last = ((sent / step - full * 6).norm() / (full * 6).norm()).item<double>();
+      first = step == 1 ? last : first;
+    }
+    EXPECT_GT(first, 0.5);
+    EXPECT_LT(last, 0.12);
+    flat = torch::full_like(full, INFINITY);
+    late.all_reduce_(communicator, flat, 1);
+    EXPECT_FALSE(flat.isfinite().any().item<bool>());
+  }),
+            0)
+      << ranks.log(1);
 }
 
 /// A chain of layers of different sizes and types, one of which gets no gradient.

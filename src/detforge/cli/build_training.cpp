@@ -167,9 +167,11 @@ std::unique_ptr<GradientReducer> build_reducer(const Config& config,
       optimizer.parameters(), communicator,
       GradientReducerOptions{
           .bucket_bytes = static_cast<std::int64_t>(config.distributed.bucket_mb * (1 << 20)),
-          .compression = compression == "fp16"   ? Compression::kFp16
-                         : compression == "bf16" ? Compression::kBf16
-                                                 : Compression::kNone,
+          .compression = compression == "fp16"       ? Compression::kFp16
+                         : compression == "bf16"     ? Compression::kBf16
+                         : compression == "powersgd" ? Compression::kPowerSgd
+                                                     : Compression::kNone,
+          .power_sgd_rank = config.solver.powersgd_rank,
           .is_deterministic = config.deterministic});
 }
 

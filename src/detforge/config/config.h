@@ -56,7 +56,8 @@ struct SolverConfig {
   std::int64_t checkpoint_period = 5000;
   std::int64_t checkpoints_keep = 3;  ///< ours
   std::int64_t nonfinite_skip = 0;    ///< ours
-  std::string grad_compression = "none";  ///< ours
+  std::string grad_compression = "none";  ///< ours, like the next
+  std::int64_t powersgd_rank = 4;
   ClipGradientsConfig clip_gradients;
   SolverAmpConfig amp;
   bool operator==(const SolverConfig&) const = default;

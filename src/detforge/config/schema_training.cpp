@@ -63,9 +63,10 @@ std::vector<Key> solver_keys() {
        "stops",
        {.min = 0}},
       {KEY(solver.grad_compression),
-       "how gradients travel between ranks: fp16 and bf16 send half the bytes; what rounding loses "
-       "is added to the next step's (our key)",
-       {.choices = {"none", "fp16", "bf16"}}},
+       "how gradients travel between ranks: fp16 and bf16 send half the bytes, powersgd a low-rank "
+       "part of each matrix; what is lost is added to the next step's (our key)",
+       {.choices = {"none", "fp16", "bf16", "powersgd"}}},
+      {KEY(solver.powersgd_rank), "columns of each factor of powersgd (our key)", {.min = 1}},
       {KEY(solver.clip_gradients.enabled), "clips gradients before each step"},
       {KEY(solver.clip_gradients.clip_type),
        "value: each element; norm: the norm of each parameter's gradient; full_model: of all "

@@ -137,6 +137,7 @@ class GradientReducer::State : public std::enable_shared_from_this<State> {
     Tensor flat;
     std::size_t missing = 0;
     std::optional<CompressedSum> compressed = {};
+    std::optional<PowerSgdSum> power_sgd = {};
   };
 
   /// bf16 is not known to Gloo, and only f32 is compressed or summed in a tree.
@@ -173,7 +174,13 @@ class GradientReducer::State : public std::enable_shared_from_this<State> {
         slots_[i].place = bucket.flat.narrow(0, size, numel).view(slots_[i].parameter.sizes());
         size += numel;
       }
-      if (options_.compression != Compression::kNone) {
+      if (options_.compression == Compression::kPowerSgd) {
+        std::vector<std::vector<std::int64_t>> shapes;
+        for (const std::size_t i : bucket.slots) {
+          shapes.push_back(slots_[i].parameter.sizes().vec());
+        }
+        bucket.power_sgd.emplace(shapes, options_.power_sgd_rank);
+      } else if (options_.compression != Compression::kNone) {
         bucket.compressed.emplace(options_.compression, size);
       }
     }
@@ -264,10 +271,13 @@ class GradientReducer::State : public std::enable_shared_from_this<State> {
 
   void reduce(Bucket& bucket) {
     const Timer timer;
-    std::int64_t element = bucket.flat.element_size();
-    if (bucket.compressed && has_learnt_order_) {  // feedback belongs to buckets that stay
+    std::int64_t bytes = static_cast<std::int64_t>(bucket.flat.nbytes());
+    const bool may_compress = has_learnt_order_;  // feedback belongs to buckets that stay
+    if (bucket.compressed && may_compress) {
       bucket.compressed->all_reduce_(*channel_, bucket.flat, loss_scale_);
-      element = 2;
+      bytes /= 2;
+    } else if (bucket.power_sgd && may_compress) {
+      bytes = bucket.power_sgd->all_reduce_(*channel_, bucket.flat, loss_scale_);
     } else if (options_.is_deterministic) {
       tree_all_reduce_(*channel_, bucket.flat);
     } else {
@@ -276,7 +286,7 @@ class GradientReducer::State : public std::enable_shared_from_this<State> {
     times_.communication_s += timer.elapsed_s();
     // Each rank sends (W - 1) / W of a tensor to have it summed, and as much to hand the sums out.
     const std::int64_t ranks = channel_->world_size();
-    times_.bytes += 2 * (ranks - 1) * bucket.flat.numel() * element / ranks;
+    times_.bytes += 2 * (ranks - 1) * bytes / ranks;
   }
 
   GradientReducerOptions options_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "detforge/distributed/communicator.h"
+#include "detforge/distributed/power_sgd.h"
 #include "detforge/distributed/reduce.h"
 
 namespace detforge {
@@ -14,7 +15,8 @@ namespace detforge {
 struct GradientReducerOptions {
   std::int64_t bucket_bytes = 8 << 20;  ///< gradients that travel together
   Compression compression = Compression::kNone;
-  bool is_deterministic = false;  ///< sums in the order of tree_all_reduce_
+  std::int64_t power_sgd_rank = 4;  ///< columns of each factor
+  bool is_deterministic = false;    ///< sums in the order of tree_all_reduce_
 };
 
 /// Times in seconds of one backward pass.

@@ -32,7 +32,7 @@ class TreeSum {
 };
 
 /// How gradients travel.
-enum class Compression { kNone, kFp16, kBf16 };
+enum class Compression { kNone, kFp16, kBf16, kPowerSgd };
 
 /// A sum over ranks of what each sends in 16 bits and adds in f32. What rounding loses is kept and
 /// added to the next call's tensor (error feedback), so that it is late, not lost. Blocks carry
@@ -40,6 +40,7 @@ enum class Compression { kNone, kFp16, kBf16 };
 /// Ref: Seide et al., 1-Bit Stochastic Gradient Descent, Interspeech 2014 (the feedback).
 class CompressedSum {
  public:
+  /// kFp16 or kBf16.
   CompressedSum(Compression compression, std::int64_t size);
   /// In place; flat f32 of `size` elements. `loss_scale` is what the tensor was multiplied by.
   void all_reduce_(Communicator& communicator, Tensor& flat, double loss_scale);
