@@ -32,10 +32,12 @@ void feed(TrainingLog& log,
   test::ToySource source;
   const Batch batch = source.next();
   for (std::int64_t i = first; i < end; ++i) {
-    StepResult result{.losses = {{"loss_cls", value(i)}, {"loss_mask", 1.0}},
-                      .total = value(i) + 1,
-                      .grad_norm = 2,
-                      .nonfinite = std::isfinite(value(i)) ? "" : "loss_cls = nan"};
+    StepResult result;
+    result.images = batch.images.count();
+    result.losses = {{"loss_cls", value(i)}, {"loss_mask", 1.0}};
+    result.total = value(i) + 1;
+    result.grad_norm = 2;
+    result.nonfinite = std::isfinite(value(i)) ? "" : "loss_cls = nan";
     log.after_step({.iteration = i,
                     .batch = batch,
                     .result = result,
