@@ -72,8 +72,9 @@ mkdir -p "$out/curves"
 for compression in none fp16 powersgd; do
   train_curve $compression $recipe "$out" "$out/curves/$compression" "$steps" 1 SOLVER.GRAD_COMPRESSION $compression --nproc 2
 done
+train_curve "none, 1 rank" $recipe "$out" "$out/curves/none, 1 rank" "$steps" 1  # differs by rounding alone
 {
-  printf '\nTwo ranks, %s steps of `%s`, the same seed:\n\n' "$steps" "$recipe"
+  printf '\nTwo ranks, %s steps of `%s`, the same seed; one rank is the same run but for rounding, so its distance is the noise:\n\n' "$steps" "$recipe"
   "$python" benchmarks/tables.py curves "$out/curves" "$out/compression.svg"
   printf '\n![losses by compression](pictures/compression.svg)\n'
 } >>"$out/table"

@@ -111,7 +111,7 @@ def draw(losses):
     width, height, left, bottom = 720, 360, 50, 30
     last = max(steps[-1] for steps, _ in losses.values())
     top = max(max(values) for _, values in losses.values())
-    colours = ["#0072b2", "#d55e00", "#999999"]
+    colours = ["#0072b2", "#d55e00", "#999999", "#009e73"]
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">',
              f'<rect width="{width}" height="{height}" fill="white"/>']
 

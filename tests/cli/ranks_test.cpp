@@ -277,7 +277,9 @@ TEST_F(RanksCli, ReferenceWorldSizeScalesARecipe) {
     GTEST_SKIP() << "no right to make network namespaces, or no iproute2";                    \
   }
 
-TEST_F(RanksCli, FieldReportF61TwoMachinesTrainWhateverTheirNameMeans) {
+class RanksCliSlow : public RanksCli {};
+
+TEST_F(RanksCliSlow, FieldReportF61TwoMachinesTrainWhateverTheirNameMeans) {
   RUN_TWO_NODES("train", result);
   EXPECT_EQ(result.exit_code, 0) << result.err << read(folder_ / "node0.log")
                                  << read(folder_ / "node1.log");
@@ -287,7 +289,7 @@ TEST_F(RanksCli, FieldReportF61TwoMachinesTrainWhateverTheirNameMeans) {
   EXPECT_NE(said.find("Final Performance images/sec : "), std::string::npos) << said;
 }
 
-TEST_F(RanksCli, ACutCableEndsBothMachinesWithTheRightNames) {
+TEST_F(RanksCliSlow, ACutCableEndsBothMachinesWithTheRightNames) {
   RUN_TWO_NODES("cut", result);
   EXPECT_EQ(result.exit_code, 0) << result.err << read(folder_ / "node0.log")
                                  << read(folder_ / "node1.log");
@@ -320,7 +322,7 @@ TEST_F(RanksCli, FieldReportF61AnInterfaceThatIsNotThereIsAnErrorThatListsThem) 
 }
 
 // Acceptance: 64 ranks meet, train, evaluate 21 images (43 ranks have none) and end.
-TEST_F(RanksCli, SixtyFourRanks) {
+TEST_F(RanksCliSlow, SixtyFourRanks) {
   ASSERT_EQ(
       run({"make-shapes", "more", "--train", "64", "--val", "21", "--size", "64x64"}).exit_code, 0);
   const ProgramResult result =

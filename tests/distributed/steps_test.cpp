@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "detforge/core/allocator.h"
 #include "detforge/distributed/gradient_reducer.h"
 #include "detforge/distributed/single_process.h"
 #include "detforge/models/rcnn/faster_rcnn.h"
@@ -119,6 +120,7 @@ struct Plan {
 
 TrainedRun train_on(Communicator& communicator, const Model& model, const Plan& plan) {
   at::set_num_threads(1);
+  configure_malloc(TensorSource::kMalloc);  // keeps the memory of a step for the next
   TrainedRun run{.losses = {}, .detector = model.make()};
   synchronise_norms(*run.detector, communicator);
   run.detector->train();
