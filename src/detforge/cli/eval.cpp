@@ -21,11 +21,23 @@ std::filesystem::path default_folder(const EvalArguments& arguments, const Confi
   return std::filesystem::path(is_run ? arguments.config : config.output_dir) / "eval" / "manual";
 }
 
-int eval_as(const EvalArguments& arguments,
-            const LoadedModel& model,
-            const std::filesystem::path& folder,
-            const std::optional<ProcessPlace>& place) {
+std::filesystem::path output_folder(const EvalArguments& arguments, const Config& config) {
+  return arguments.output.empty() ? default_folder(arguments, config)
+                                  : std::filesystem::path(arguments.output);
+}
+
+/// Evaluates as one rank, or as all there is.
+int eval_as(const EvalArguments& arguments, const std::optional<ProcessPlace>& place) {
   const int threads = configure_rank_threads(arguments.threads, place);
+  const LoadedModel model = load_model({.source = arguments.config,
+                                        .weights = arguments.weights,
+                                        .overrides = arguments.overrides,
+                                        .data = arguments.data});
+  const std::filesystem::path folder = output_folder(arguments, model.config);
+  std::optional<RankOutput> output;
+  if (place && place->rank > 0 && place->started_by != ProcessPlace().started_by) {
+    output.emplace(log_of_rank(folder, place->rank));  // our own launcher has done so
+  }
   const bool augmented = model.config.test.aug.enabled;
   const auto detector =
       augmented ? with_test_time_augmentation(model.config, model.detector) : model.detector;
@@ -44,18 +56,6 @@ int eval_as(const EvalArguments& arguments,
   });
 }
 
-LoadedModel load(const EvalArguments& arguments) {
-  return load_model({.source = arguments.config,
-                     .weights = arguments.weights,
-                     .overrides = arguments.overrides,
-                     .data = arguments.data});
-}
-
-std::filesystem::path output_folder(const EvalArguments& arguments, const Config& config) {
-  return arguments.output.empty() ? default_folder(arguments, config)
-                                  : std::filesystem::path(arguments.output);
-}
-
 }  // namespace
 
 int run_eval(const EvalArguments& arguments) {
@@ -67,23 +67,11 @@ int run_eval(const EvalArguments& arguments) {
                                                                  : "eval";
     return run_ranks(arguments.ranks, logs,
                      [&](const ProcessPlace& place) {
-                       return report_errors([&] {
-                         const LoadedModel model = load(arguments);
-                         return eval_as(arguments, model, output_folder(arguments, model.config),
-                                        place);
-                       });
+                       return report_errors([&] { return eval_as(arguments, place); });
                      })
         .status;
   }
-  const auto place = place_from_environment();
-  configure_rank_threads(arguments.threads, place);
-  const LoadedModel model = load(arguments);
-  const std::filesystem::path folder = output_folder(arguments, model.config);
-  std::optional<RankOutput> output;
-  if (place && place->rank > 0) {
-    output.emplace(log_of_rank(folder, place->rank));
-  }
-  return eval_as(arguments, model, folder, place);
+  return eval_as(arguments, place_from_environment());
 }
 
 }  // namespace detforge

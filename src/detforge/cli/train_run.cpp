@@ -250,7 +250,8 @@ LoopResult train_run(const TrainArguments& arguments,
                 .is_deterministic = config.deterministic,
                 .talks_in_model = talks_in_model,
                 .second_signal_kills = !is_supervised,
-                .rescue = rescue_with(communicator, checkpointer, run / "checkpoints")},
+                .rescue = ranks > 1 ? rescue_with(communicator, checkpointer, run / "checkpoints")
+                                    : Rescue()},
                hooks);
 }
 

@@ -47,7 +47,7 @@ class GradientReducer::State : public std::enable_shared_from_this<State> {
         communicator_(communicator),
         channel_(communicator.channel("gradients")) {
     for (auto& [name, tensor] : parameters) {
-      slots_.push_back({.name = name, .parameter = tensor});
+      slots_.push_back({.parameter = tensor});
     }
     std::vector<std::size_t> order(slots_.size());
     std::iota(order.rbegin(), order.rend(), 0);  // backward passes go from the end to the front
@@ -121,11 +121,9 @@ class GradientReducer::State : public std::enable_shared_from_this<State> {
 
   bool is_busy() const { return is_active_; }
   Communicator& channel() { return *channel_; }
-  const GradientReducerOptions& options() const { return options_; }
 
  private:
   struct Slot {
-    std::string name;
     Tensor parameter;
     std::shared_ptr<torch::autograd::Node> accumulator = {};  ///< kept alive: hooks hang on it
     std::size_t bucket = 0;
@@ -231,14 +229,8 @@ class GradientReducer::State : public std::enable_shared_from_this<State> {
     Tensor order = torch::tensor(arrivals_, torch::kLong);
     communicator_.broadcast_(order, 0);
     const auto* values = order.data_ptr<std::int64_t>();
-    std::vector<Tensor> sums;
-    for (const Slot& slot : slots_) {
-      sums.push_back(slot.parameter.grad().clone());  // the buckets that hold them go
-    }
+    // The gradients of this step keep the memory of the buckets that go.
     make_buckets({values, values + order.numel()});
-    for (std::size_t i = 0; i < slots_.size(); ++i) {
-      slots_[i].parameter.mutable_grad() = sums[i];
-    }
   }
 
   void work() {
@@ -327,10 +319,6 @@ void GradientReducer::start(double loss_scale) {
 
 ReductionTimes GradientReducer::finish() {
   return state_->finish();
-}
-
-const GradientReducerOptions& GradientReducer::options() const {
-  return state_->options();
 }
 
 }  // namespace detforge

@@ -49,7 +49,6 @@ class GradientReducer {
   /// Hands over what did not come, waits for all sums and puts them into the gradients. Throws what
   /// the communicator threw.
   ReductionTimes finish();
-  const GradientReducerOptions& options() const;
 
  private:
   class State;

@@ -1,7 +1,5 @@
 #include "detforge/train/image_by_image.h"
 
-#include <algorithm>
-
 #include <torch/types.h>
 
 #include "detforge/core/timer.h"
@@ -72,7 +70,7 @@ void image_by_image_gradients(Detector& detector,
   for (const std::int64_t i : TreeSum::order_of(count)) {
     LossMap& image = terms[static_cast<std::size_t>(i)];
     optimizer.zero_grad();
-    (part_of_whole(image, whole) * result.loss_scale).backward();
+    part_of_whole(image, whole, result.loss_scale).backward();
     image.clear();
     const torch::NoGradGuard no_grad;
     sum.push(flat_gradient(optimizer));

@@ -19,7 +19,7 @@ class Loop {
       : parts_(parts), options_(options), hooks_(hooks), progress_(options.start) {}
 
   LoopResult run() {
-    place_ = parts_.source.state();
+    keep_place();
     while (progress_.iteration < options_.max_iter) {
       if (step()) {
         log::info("{}: stopped cleanly after iteration {}; continue with --resume", stop_reason(),
@@ -39,6 +39,13 @@ class Loop {
     return signal != nullptr ? signal : "a signal to another rank";
   }
 
+  /// For a rescue: the source itself is a batch further when a step fails.
+  void keep_place() {
+    if (options_.rescue) {
+      place_ = parts_.source.state();
+    }
+  }
+
   /// True if a signal asked to stop.
   bool step() {
     const std::int64_t iteration = progress_.iteration;
@@ -54,7 +61,7 @@ class Loop {
     const double step_s = timer.elapsed_s();
     progress_.iteration += 1;
     progress_.images_seen += result.images;
-    place_ = parts_.source.state();
+    keep_place();
     const bool stopping = result.stop_requested && progress_.iteration < options_.max_iter;
     const StepReport report{.iteration = iteration,
                             .batch = batch,

@@ -1,11 +1,8 @@
 #include "detforge/train/step.h"
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
 #include <span>
 
-#include <fmt/format.h>
 #include <torch/types.h>
 
 #include "detforge/core/error.h"
@@ -18,10 +15,6 @@
 
 namespace detforge {
 namespace {
-
-Tensor scaled(const Tensor& loss, double loss_scale) {
-  return loss_scale == 1.0 ? loss : loss * loss_scale;
-}
 
 /// What the losses of all parts of all ranks are divided by.
 LossCounts whole_counts(Detector& detector,
@@ -70,7 +63,7 @@ void accumulate_gradients(Detector& detector,
     losses.add(last);
     result.forward_s += timer.restart();
     if (i + 1 < parts.size()) {
-      scaled(part_of_whole(last, losses.counts), result.loss_scale).backward();
+      part_of_whole(last, losses.counts, result.loss_scale).backward();
       result.backward_s += timer.restart();
     }
   }
@@ -84,7 +77,7 @@ void accumulate_gradients(Detector& detector,
   if (options.reducer != nullptr) {
     options.reducer->start(result.loss_scale);
   }
-  scaled(part_of_whole(last, whole), result.loss_scale).backward();
+  part_of_whole(last, whole, result.loss_scale).backward();
   last.clear();
   if (options.reducer != nullptr) {
     communicator.enter("gradient sum", options.iteration);

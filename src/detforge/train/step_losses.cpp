@@ -90,7 +90,7 @@ std::vector<double> exchange_losses(const PartialLosses& own,
   return counts;
 }
 
-Tensor part_of_whole(const LossMap& losses, const std::vector<double>& counts) {
+Tensor part_of_whole(const LossMap& losses, const std::vector<double>& counts, double loss_scale) {
   Tensor total;
   for (std::size_t i = 0; i < losses.size(); ++i) {
     const LossTerm& term = losses[i];
@@ -98,7 +98,7 @@ Tensor part_of_whole(const LossMap& losses, const std::vector<double>& counts) {
     const Tensor part = is_all ? term.value : term.value * (*term.count / counts[i]);
     total = i == 0 ? part : total + part;
   }
-  return total;
+  return loss_scale == 1.0 ? total : total * loss_scale;
 }
 
 }  // namespace detforge

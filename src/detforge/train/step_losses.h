@@ -51,7 +51,7 @@ std::vector<double> exchange_losses(const PartialLosses& own,
                                     StepResult& result);
 
 /// The terms' sum as part of the whole batch's loss, whose terms are means over `counts`: these add
-/// up over pieces and ranks.
-Tensor part_of_whole(const LossMap& losses, const std::vector<double>& counts);
+/// up over pieces and ranks. Times the loss scale.
+Tensor part_of_whole(const LossMap& losses, const std::vector<double>& counts, double loss_scale);
 
 }  // namespace detforge
