@@ -1,5 +1,7 @@
 #include "detforge/distributed/process_group.h"
 
+#include <array>
+#include <cerrno>
 #include <csignal>
 #include <thread>
 #include <unistd.h>
@@ -81,6 +83,18 @@ TEST(ProcessGroup, ARankThatFailsIsNamedWithItsPhaseOnAllRanks) {
               std::string::npos)
         << ranks.log(rank);
   }
+}
+
+TEST(FieldReportF55, WritingToWhoIsGoneFailsInsteadOfKillingTheWriter) {
+  test::Ranks ranks(2);
+  EXPECT_EQ(ranks.run([](Communicator&) {
+    std::array<int, 2> pipe = {};
+    ASSERT_EQ(::pipe(pipe.data()), 0);
+    ::close(pipe[0]);
+    EXPECT_EQ(::write(pipe[1], "x", 1), -1);
+    EXPECT_EQ(errno, EPIPE);
+  }),
+            0);
 }
 
 /// In a sum over ranks, a signal to rank 1. What the others say about it.

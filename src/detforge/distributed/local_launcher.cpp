@@ -100,6 +100,12 @@ std::string last_lines(const std::filesystem::path& path, std::size_t count) {
   return fmt::format("{}", fmt::join(lines, "\n"));
 }
 
+std::string how_it_ended(int status) {
+  return WIFSIGNALED(status) ? fmt::format("was killed by signal {} ({})", WTERMSIG(status),
+                                           ::strsignal(WTERMSIG(status)))
+                             : fmt::format("ended with status {}", WEXITSTATUS(status));
+}
+
 class Supervisor {
  public:
   Supervisor(const LaunchOptions& options, const std::function<int(const ProcessPlace&)>& work)
@@ -250,6 +256,8 @@ class Supervisor {
           since_failure_.restart();
           status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
           report(child, status);
+        } else if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL) {
+          log::error("rank {} (pid {}) {}", child.rank, child.pid, how_it_ended(status));
         }
       }
     }
@@ -259,10 +267,7 @@ class Supervisor {
 
   void report(const Child& child, int status) {
     const std::string prefix = own_prefix();
-    const std::string how = WIFSIGNALED(status)
-                                ? fmt::format("was killed by signal {} ({})", WTERMSIG(status),
-                                              ::strsignal(WTERMSIG(status)))
-                                : fmt::format("ended with status {}", WEXITSTATUS(status));
+    const std::string how = how_it_ended(status);
     std::string cause = fmt::format("rank {} (pid {}) {}", child.rank, child.pid, how);
     if (store_) {
       if (const auto told = read_failure(*store_, prefix)) {

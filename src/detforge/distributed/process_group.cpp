@@ -3,6 +3,7 @@
 #define USE_C10D_GLOO 1
 
 #include <atomic>
+#include <csignal>
 #include <limits>
 #include <mutex>
 #include <thread>
@@ -350,6 +351,8 @@ std::string store_prefix(const ProcessPlace& place) {
 }
 
 std::unique_ptr<Communicator> join_process_group(const ProcessGroupOptions& options) {
+  // Gloo writes to the connections of ranks that died: that has to fail, not to end this process.
+  std::signal(SIGPIPE, SIG_IGN);
   const ProcessPlace& place = options.place;
   auto shared = std::make_shared<Shared>();
   shared->options = options;

@@ -26,7 +26,7 @@ struct ProcessGroupOptions {
 /// Joins the ranks of a run: c10d's Gloo over TCP. Every rank calls it once; it returns when all
 /// have met. Throws CommunicationError naming the ranks that did not come within the timeout, and
 /// Error for two processes of the same rank, ranks whose agreement differs, a taken port or an
-/// interface that does not exist.
+/// interface that does not exist. From then on SIGPIPE is ignored: writing to who is gone fails.
 /// Ref: c10d::ProcessGroupGloo; NCCL and HCCL groups would be made here too, and are not.
 std::unique_ptr<Communicator> join_process_group(const ProcessGroupOptions& options);
 
