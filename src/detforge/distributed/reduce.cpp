@@ -1,9 +1,11 @@
 #include "detforge/distributed/reduce.h"
 
-#include <cmath>
+#include <algorithm>
 #include <utility>
 
 #include <torch/types.h>
+
+#include "detforge/distributed/scaled_row.h"
 
 namespace detforge {
 namespace {
@@ -34,25 +36,6 @@ void append_leaves(std::int64_t n,
   append_leaves(n, 2 * stride, offset, order, merges);
   append_leaves(n, 2 * stride, offset + stride, order, merges);
   ++merges.back();
-}
-
-at::ScalarType type_of(Compression compression) {
-  return compression == Compression::kBf16 ? at::kBFloat16 : at::kHalf;
-}
-
-/// Rows of 16-bit numbers, as 16-bit integers, each behind the two of its f32 scale.
-Tensor pack(const Tensor& rows, at::ScalarType type, Tensor& rounded) {
-  // Powers of two, so that scaling is exact; the largest number becomes 2^13 to 2^14.
-  Tensor scale = torch::exp2(13 - torch::floor(torch::log2(rows.abs().amax({1}, true))));
-  scale = torch::where(scale.isfinite().logical_and(scale > 0), scale, torch::ones_like(scale));
-  const Tensor half = (rows * scale).to(type);
-  rounded = half.to(at::kFloat) / scale;
-  return torch::cat({scale.view(at::kShort), half.view(at::kShort)}, 1);
-}
-
-Tensor unpack(const Tensor& packed, at::ScalarType type) {
-  const Tensor scale = packed.slice(1, 0, 2).contiguous().view(at::kFloat);
-  return packed.slice(1, 2).contiguous().view(type).to(at::kFloat) / scale;
 }
 
 }  // namespace
@@ -91,19 +74,44 @@ CompressedSum::CompressedSum(Compression compression, std::int64_t size)
     : compression_(compression), error_(torch::zeros({size})) {}
 
 void CompressedSum::all_reduce_(Communicator& communicator, Tensor& flat, double loss_scale) {
-  const at::ScalarType type = type_of(compression_);
+  const cpu::Storage storage =
+      compression_ == Compression::kBf16 ? cpu::Storage::kBFloat16 : cpu::Storage::kHalf;
   const std::int64_t size = flat.numel(), ranks = communicator.world_size();
-  const Tensor sent = flat + error_ * loss_scale;
-  Tensor rounded;
-  const Tensor rows = rows_of(sent, ranks);
-  const Tensor own =
-      unpack(communicator.all_to_all(pack(rows, type, rounded)), type).sum(0, /*keepdim=*/true);
-  Tensor lost = rows - rounded;
-  const Tensor sums = communicator.all_gather(pack(own, type, rounded).view({-1}));
-  lost[communicator.rank()] += (own - rounded)[0];  // of the sum: its owner makes good for it
-  flat.copy_(unpack(sums, type).view({-1}).slice(0, 0, size));
-  if (flat.isfinite().all().item<bool>()) {  // else the step is skipped, on all ranks
-    error_.copy_(lost.view({-1}).slice(0, 0, size) / loss_scale);
+  const std::int64_t columns = (size + ranks - 1) / ranks, words = scaled_row::packed_size(columns);
+  // Row i of the tensor is summed by rank i; the last ones may be short or empty.
+  const auto begin_of = [&](std::int64_t row) { return std::min(row * columns, size); };
+  const auto size_of = [&](std::int64_t row) { return begin_of(row + 1) - begin_of(row); };
+  auto* values = flat.data_ptr<float>();
+
+  flat.add_(error_, loss_scale);
+  const Tensor parts = torch::zeros({ranks, words}, at::kShort);
+  for (std::int64_t row = 0; row < ranks; ++row) {
+    scaled_row::pack(values + begin_of(row), size_of(row), storage,
+                     parts[row].data_ptr<std::int16_t>());
+  }
+  const Tensor received = communicator.all_to_all(parts);
+  const Tensor sum = torch::zeros({columns});
+  for (std::int64_t row = 0; row < ranks; ++row) {
+    scaled_row::add(received[row].data_ptr<std::int16_t>(), columns, storage,
+                    sum.data_ptr<float>());
+  }
+  const Tensor own = torch::empty({words}, at::kShort);
+  scaled_row::pack(sum.data_ptr<float>(), columns, storage, own.data_ptr<std::int16_t>());
+  const Tensor sums = communicator.all_gather(own);
+
+  bool is_finite = true;  // else the step is skipped, on all ranks
+  for (std::int64_t row = 0; row < ranks; ++row) {
+    is_finite = is_finite && scaled_row::is_finite(sums[row].data_ptr<std::int16_t>());
+  }
+  if (is_finite) {
+    // Its owner makes good for what the sum lost.
+    const std::int64_t begin = begin_of(communicator.rank()), count = size_of(communicator.rank());
+    flat.narrow(0, begin, count).add_(sum.narrow(0, 0, count));
+    at::div_out(error_, flat, at::scalar_tensor(loss_scale));
+  }
+  for (std::int64_t row = 0; row < ranks; ++row) {
+    scaled_row::unpack(sums[row].data_ptr<std::int16_t>(), size_of(row), storage,
+                       values + begin_of(row));
   }
 }
 

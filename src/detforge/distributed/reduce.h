@@ -35,8 +35,8 @@ class TreeSum {
 enum class Compression { kNone, kFp16, kBf16, kPowerSgd };
 
 /// A sum over ranks of what each sends in 16 bits and adds in f32. What rounding loses is kept and
-/// added to the next call's tensor (error feedback), so that it is late, not lost. Blocks carry
-/// their own power-of-two scale: f16 neither overflows nor loses small gradients.
+/// added to the next call's tensor (error feedback), so that it is late, not lost. Each rank's row
+/// has a power of two of its own (scaled_row.h): f16 neither overflows nor loses small gradients.
 /// Ref: Seide et al., 1-Bit Stochastic Gradient Descent, Interspeech 2014 (the feedback).
 class CompressedSum {
  public:

@@ -18,11 +18,11 @@ namespace detforge {
 
 /// Losses of a rank's part of a batch, piece by piece; not yet those of all ranks.
 struct PartialLosses {
-  std::vector<std::string> names;
-  std::vector<double> sums;     ///< value times count, or the value itself, of each term
-  std::vector<double> counts;   ///< of each term; of a plain sum kSum
-  std::string failure;          ///< why this rank has no losses
-  bool talks_in_model = false;  ///< see StepOptions
+  std::vector<std::string> names = {};
+  std::vector<double> sums = {};    ///< value times count, or the value itself, of each term
+  std::vector<double> counts = {};  ///< of each term; of a plain sum kSum
+  std::string failure = {};         ///< why this rank has no losses
+  bool talks_in_model = false;      ///< see StepOptions
 
   static constexpr double kSum = std::numeric_limits<double>::quiet_NaN();
   void add(const LossMap& losses);
