@@ -138,8 +138,7 @@ class TcpKeyStore final : public KeyStore, public HasC10dStore {
         fmt::format("the meeting place of the ranks at {}:{} does not answer any more ({})",
                     place_.host, place_.port, reason),
         "what served it (rank 0, or the program that started the ranks of its machine) has ended "
-        "or "
-        "cannot be reached: see its output");
+        "or cannot be reached: see its output");
   }
 
   Place place_;
