@@ -123,6 +123,30 @@ TEST(FieldReportF55, AKilledRankEndsTheOthersAtOnce) {
   EXPECT_NE(said.find("forward of iteration 3"), std::string::npos) << said;
 }
 
+/// No socket ends here, no deadline comes and the launcher kills nobody: only the report can wake
+/// who waits, be it for the rank that reported or for others that wait.
+TEST(FieldReportF55, AReportedFailureWakesWhoWaitsLongBeforeTheDeadline) {
+  test::Ranks ranks(6);
+  ranks.timeout = std::chrono::seconds(60);
+  ranks.options().grace_s = 90;
+  EXPECT_EQ(ranks.run([](Communicator& communicator) {
+    if (communicator.rank() == 2) {
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      communicator.give_up("out of luck");
+      std::this_thread::sleep_for(std::chrono::seconds(15));
+      return;
+    }
+    const Timer timer;
+    Tensor sum = torch::ones({1'000'000});
+    EXPECT_THROW(communicator.all_reduce_sum_(sum), CommunicationError);
+    EXPECT_LT(timer.elapsed_s(), 10) << "rank " << communicator.rank();
+  }),
+            1);
+  for (const std::int64_t rank : {1, 3, 4, 5}) {
+    EXPECT_EQ(ranks.log(rank).find("Failure"), std::string::npos) << ranks.log(rank);
+  }
+}
+
 TEST(FieldReportF55, AStoppedRankEndsTheOthersAtTheDeadline) {
   const std::string said = what_rank_2_says(SIGSTOP, 12);
   EXPECT_NE(said.find("no sign of life (killed, stopped or cut off) of rank 1 ("),

@@ -113,19 +113,18 @@ void Presence::tell() {
 
 void Presence::run() {
   std::unique_lock lock(mutex_);
-  bool failed = false;
   while (!stop_) {
     lock.unlock();
     bool fails_now = false;
     try {
       tell();
-      fails_now = !failed && failure().has_value();
+      fails_now = !failed_ && failure().has_value();
     } catch (const Error&) {
-      fails_now = !failed;  // the meeting place is gone, and with it the run
+      fails_now = !failed_;  // the meeting place is gone, and with it the run
     }
     lock.lock();
     if (fails_now && !stop_) {
-      failed = true;
+      failed_ = true;
       for (const auto& callback : callbacks_) {
         callback();
       }
@@ -144,6 +143,9 @@ std::optional<std::string> Presence::failure() {
 
 void Presence::on_failure(std::function<void()> callback) {
   const std::lock_guard lock(mutex_);
+  if (failed_) {
+    callback();
+  }
   callbacks_.push_back(std::move(callback));
 }
 

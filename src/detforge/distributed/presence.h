@@ -79,6 +79,7 @@ class Presence {
   void report_failure(const std::string& text);
   std::optional<std::string> failure();
   /// Called once, from the thread of this object, when any rank has failed: to wake who waits.
+  /// At once if there is one already.
   void on_failure(std::function<void()> callback);
 
   /// Every rank's state as last told; nothing of ranks that never did.
@@ -103,7 +104,7 @@ class Presence {
   std::int64_t beat_ = 0;
   std::mutex mutex_;
   std::condition_variable wake_;
-  bool stop_ = false;
+  bool stop_ = false, failed_ = false;
   std::vector<std::function<void()>> callbacks_;
   std::thread thread_;
 };

@@ -1,7 +1,5 @@
 #include "detforge/distributed/process_group.h"
 
-#define USE_C10D_GLOO 1
-
 #include <atomic>
 #include <csignal>
 #include <limits>
@@ -16,12 +14,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "detforge/core/log.h"
 #include "detforge/core/timer.h"
 #include "detforge/distributed/c10d_store.h"
 #include "detforge/distributed/fault_drill.h"
+#include "detforge/distributed/gloo_waits.h"
 #include "detforge/distributed/key_store.h"
 #include "detforge/distributed/network.h"
 #include "detforge/distributed/presence.h"
@@ -31,21 +29,6 @@ namespace detforge {
 namespace {
 
 using std::chrono::milliseconds;
-
-/// c10d's group, which can also be closed while another thread waits in it.
-class Gloo final : public c10d::ProcessGroupGloo {
- public:
-  using c10d::ProcessGroupGloo::ProcessGroupGloo;
-  void close() {
-    for (const auto& context : contexts_) {
-      try {
-        context->closeConnections();
-      } catch (const std::exception&) {
-        // A peer that is gone already is as good as closed.
-      }
-    }
-  }
-};
 
 /// What all channels of a rank share. Its end is the rank's: who serves the store stays until the
 /// others have left, or for a few seconds if they cannot.
@@ -95,28 +78,33 @@ class GlooCommunicator final : public Communicator {
       group_ = c10::make_intrusive<Gloo>(store, static_cast<int>(place.rank),
                                          static_cast<int>(place.world_size), options);
     });
-    shared_->presence->on_failure([weak = std::weak_ptr(closer_)] {
-      if (const auto closer = weak.lock()) {
-        closer->close();
+    waits_->open(group_.get());
+    shared_->presence->on_failure([weak = std::weak_ptr(waits_)] {
+      if (const auto waits = weak.lock()) {
+        waits->end();
       }
     });
-    closer_->open(group_.get());
   }
-  ~GlooCommunicator() override { closer_->open(nullptr); }
+  ~GlooCommunicator() override {
+    waits_->open(nullptr);
+    if (waits_->has_ended()) {
+      group_.release();  // its end would wait for its threads, and they for the deadline
+    }
+  }
 
   std::int64_t rank() const override { return shared_->options.place.rank; }
   std::int64_t world_size() const override { return shared_->options.place.world_size; }
 
   void all_reduce_sum_(Tensor& tensor) override {
     std::vector<Tensor> tensors{tensor};
-    watched("a sum over ranks", [&] { group_->allreduce(tensors)->wait(); });
+    watched("a sum over ranks", [&] { waits_->wait_for(group_->allreduce(tensors)); });
   }
 
   void broadcast_(Tensor& tensor, std::int64_t root) override {
     std::vector<Tensor> tensors{tensor};
     c10d::BroadcastOptions options;
     options.rootRank = root;
-    watched("a broadcast", [&] { group_->broadcast(tensors, options)->wait(); });
+    watched("a broadcast", [&] { waits_->wait_for(group_->broadcast(tensors, options)); });
   }
 
   Tensor all_to_all(const Tensor& rows) override {
@@ -124,7 +112,7 @@ class GlooCommunicator final : public Communicator {
     Tensor to = as_bytes(result);
     std::vector<std::int64_t> equal_parts;
     watched("an exchange",
-            [&] { group_->alltoall_base(to, from, equal_parts, equal_parts)->wait(); });
+            [&] { waits_->wait_for(group_->alltoall_base(to, from, equal_parts, equal_parts)); });
     return result;
   }
 
@@ -135,7 +123,7 @@ class GlooCommunicator final : public Communicator {
     for (std::int64_t i = 0; i < world_size(); ++i) {
       to[0].push_back(as_bytes(result[i]));
     }
-    watched("a gathering", [&] { group_->allgather(to, from)->wait(); });
+    watched("a gathering", [&] { waits_->wait_for(group_->allgather(to, from)); });
     return result;
   }
 
@@ -204,25 +192,6 @@ class GlooCommunicator final : public Communicator {
     }
   }
 
-  /// Lets the thread that watches for failures close a group that may be gone.
-  class Closer {
-   public:
-    void open(Gloo* group) {
-      const std::lock_guard lock(mutex_);
-      group_ = group;
-    }
-    void close() {
-      const std::lock_guard lock(mutex_);
-      if (group_ != nullptr) {
-        group_->close();
-      }
-    }
-
-   private:
-    std::mutex mutex_;
-    Gloo* group_ = nullptr;
-  };
-
   static Tensor as_bytes(const Tensor& tensor) {
     return at::from_blob(tensor.data_ptr(), {static_cast<std::int64_t>(tensor.nbytes())},
                          at::TensorOptions(at::kByte));
@@ -260,7 +229,7 @@ class GlooCommunicator final : public Communicator {
           std::min<std::size_t>(bytes.size() - begin, static_cast<std::size_t>(kMostBytes)));
       std::vector<Tensor> part{at::from_blob(const_cast<char*>(bytes.data() + begin), {size},
                                              at::TensorOptions(at::kByte))};
-      watched("a gathering", [&] { group_->send(part, 0, 0)->wait(); });
+      watched("a gathering", [&] { waits_->wait_for_message(group_->send(part, 0, 0)); });
     }
   }
 
@@ -270,14 +239,15 @@ class GlooCommunicator final : public Communicator {
       std::vector<Tensor> part{at::from_blob(bytes.data() + begin,
                                              {std::min(size - begin, kMostBytes)},
                                              at::TensorOptions(at::kByte))};
-      watched("a gathering", [&] { group_->recv(part, static_cast<int>(from), 0)->wait(); });
+      watched("a gathering",
+              [&] { waits_->wait_for_message(group_->recv(part, static_cast<int>(from), 0)); });
     }
     return bytes;
   }
 
   std::shared_ptr<Shared> shared_;
   std::string name_;
-  std::shared_ptr<Closer> closer_ = std::make_shared<Closer>();
+  std::shared_ptr<GlooWaits> waits_ = std::make_shared<GlooWaits>();
   c10::intrusive_ptr<Gloo> group_;
   std::int64_t barriers_ = 0, channels_ = 0;
 };
