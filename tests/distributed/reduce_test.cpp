@@ -116,6 +116,31 @@ TEST(CompressedSum, WhatIsRoundedAwayComesWithTheNextStep) {
   }
 }
 
+TEST(CompressedSum, FewerValuesThanRanksAndOneOverflowThatKeepsWhatIsLate) {
+  test::Ranks ranks(3);
+  EXPECT_EQ(ranks.run([](Communicator& communicator) {
+    for (const std::int64_t size : {1, 2, 4}) {
+      CompressedSum sum(Compression::kFp16, size);
+      // 1 + 2^-12 loses its small part in f16: next time it is there, in spite of the overflow.
+      const Tensor value = torch::full({size}, 1 + std::exp2(-12));
+      Tensor flat = value.clone();
+      sum.all_reduce_(communicator, flat, 1);
+      EXPECT_TRUE(torch::equal(flat, torch::full({size}, 3.0F))) << size;
+      flat = value.clone();
+      if (communicator.rank() == 1) {
+        flat[0] = INFINITY;
+      }
+      sum.all_reduce_(communicator, flat, 1);
+      EXPECT_FALSE(flat.isfinite().all().item<bool>()) << size;
+      flat = torch::zeros({size});
+      sum.all_reduce_(communicator, flat, 1);
+      EXPECT_TRUE(torch::equal(flat, torch::full({size}, 3 * std::exp2(-12)))) << size << flat;
+    }
+  }),
+            0)
+      << ranks.log(1) << ranks.log(2);
+}
+
 TEST(PowerSgd, SendsLowRankGradientsWholeAndOthersInTime) {
   test::Ranks ranks(3);
   EXPECT_EQ(ranks.run([](Communicator& communicator) {

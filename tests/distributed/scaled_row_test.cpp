@@ -73,7 +73,8 @@ TEST(ScaledRow, SmallestNumbersZerosAndNoValues) {
 }
 
 TEST(ScaledRow, OneValueThatIsNotFiniteTellsOfTheWholeRow) {
-  for (const float bad : {INFINITY, -INFINITY, std::numeric_limits<float>::quiet_NaN()}) {
+  using Limits = std::numeric_limits<float>;
+  for (const float bad : {INFINITY, -INFINITY, Limits::quiet_NaN(), Limits::max()}) {
     for (const auto storage : kStorages) {
       Tensor values = torch::ones({3000});
       values[2999] = bad;

@@ -30,7 +30,8 @@ float power_for(const float* values, std::int64_t count) {
     largest = std::max(largest, std::bit_cast<std::int32_t>(values[i]) & 0x7FFFFFFF);
   }
   const std::int32_t exponent = (largest >> 23) - 127;
-  return exponent == 128 ? std::numeric_limits<float>::quiet_NaN()
+  // What would round up to 2^128 is no number of f32 any more: such rows count as not finite.
+  return exponent >= 127 ? std::numeric_limits<float>::quiet_NaN()
                          : std::ldexp(1.0F, std::min(13 - exponent, 126));
 }
 

@@ -8,7 +8,8 @@ namespace detforge {
 
 /// A row of f32 as it travels: a power of two (f32, in the first two words), then value * power in
 /// 16 bits each. The power brings the largest value to [2^13, 2^14), so that f16 neither overflows
-/// nor loses small rows; it is NaN, and so are all values of the row, if one is not finite.
+/// nor loses small rows; it is NaN, and so are all values of the row, if one is not finite, or
+/// 2^127 or more.
 namespace scaled_row {
 
 /// In 16-bit words.
