@@ -39,7 +39,8 @@ struct Child {
   bool lives = true;
 };
 
-/// SIGCHLD, SIGINT and SIGTERM wait until next() asks for them; as before at the end.
+/// SIGCHLD, SIGINT and SIGTERM wait until next() asks for them; as before at the end. SIGPIPE is
+/// ignored from here on.
 class HeldSignals {
  public:
   HeldSignals() {

@@ -15,7 +15,7 @@ struct ProcessGroupOptions {
   ProcessPlace place;
   /// How long a rank may keep the others waiting, at a collective and at the start.
   std::chrono::milliseconds timeout{300'000};
-  /// After so long, rank 0 says whom it still waits for at the start.
+  /// After so long, each rank says whom it still waits for at the start.
   std::chrono::milliseconds patience{30'000};
   /// What must be the same on all ranks, by name: version, settings. Compared at the start.
   std::string agreement = {};
