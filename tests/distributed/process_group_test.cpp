@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <functional>
 #include <thread>
 #include <unistd.h>
 
@@ -123,28 +124,44 @@ TEST(FieldReportF55, AKilledRankEndsTheOthersAtOnce) {
   EXPECT_NE(said.find("forward of iteration 3"), std::string::npos) << said;
 }
 
-/// No socket ends here, no deadline comes and the launcher kills nobody: only the report can wake
-/// who waits, be it for the rank that reported or for others that wait.
-TEST(FieldReportF55, AReportedFailureWakesWhoWaitsLongBeforeTheDeadline) {
+/// Rank 2 reports its failure and lives on; the others wait for it, or for each other, through what
+/// `way_of` gives. No socket ends here, no deadline comes and the launcher kills nobody: only the
+/// report can wake them.
+void expect_that_a_report_wakes(
+    const std::function<std::unique_ptr<Communicator>(Communicator&)>& way_of) {
   test::Ranks ranks(6);
   ranks.timeout = std::chrono::seconds(60);
   ranks.options().grace_s = 90;
-  EXPECT_EQ(ranks.run([](Communicator& communicator) {
+  EXPECT_EQ(ranks.run([&](Communicator& communicator) {
     if (communicator.rank() == 2) {
       std::this_thread::sleep_for(std::chrono::seconds(1));
       communicator.give_up("out of luck");
+    }
+    const auto way = way_of(communicator);
+    if (communicator.rank() == 2) {
       std::this_thread::sleep_for(std::chrono::seconds(15));
       return;
     }
     const Timer timer;
     Tensor sum = torch::ones({1'000'000});
-    EXPECT_THROW(communicator.all_reduce_sum_(sum), CommunicationError);
+    EXPECT_THROW((way ? *way : communicator).all_reduce_sum_(sum), CommunicationError);
     EXPECT_LT(timer.elapsed_s(), 10) << "rank " << communicator.rank();
   }),
             1);
   for (const std::int64_t rank : {1, 3, 4, 5}) {
     EXPECT_EQ(ranks.log(rank).find("Failure"), std::string::npos) << ranks.log(rank);
   }
+}
+
+TEST(FieldReportF55, AReportedFailureWakesWhoWaitsLongBeforeTheDeadline) {
+  expect_that_a_report_wakes([](Communicator&) { return nullptr; });
+}
+
+TEST(FieldReportF55, AReportedFailureEndsChannelsThatAreMadeLater) {
+  expect_that_a_report_wakes([](Communicator& communicator) {
+    std::this_thread::sleep_for(std::chrono::seconds(3));  // the report has reached all
+    return communicator.channel("late");
+  });
 }
 
 TEST(FieldReportF55, AStoppedRankEndsTheOthersAtTheDeadline) {

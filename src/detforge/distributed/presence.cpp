@@ -145,8 +145,9 @@ void Presence::on_failure(std::function<void()> callback) {
   const std::lock_guard lock(mutex_);
   if (failed_) {
     callback();
+  } else {
+    callbacks_.push_back(std::move(callback));
   }
-  callbacks_.push_back(std::move(callback));
 }
 
 std::vector<std::optional<RankState>> Presence::states() {

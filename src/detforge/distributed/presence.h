@@ -78,8 +78,8 @@ class Presence {
 
   void report_failure(const std::string& text);
   std::optional<std::string> failure();
-  /// Called once, from the thread of this object, when any rank has failed: to wake who waits.
-  /// At once if there is one already.
+  /// Called once when any rank has failed, to wake who waits: from the thread of this object, or,
+  /// if one has failed already, here.
   void on_failure(std::function<void()> callback);
 
   /// Every rank's state as last told; nothing of ranks that never did.

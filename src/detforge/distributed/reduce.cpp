@@ -81,19 +81,20 @@ void CompressedSum::all_reduce_(Communicator& communicator, Tensor& flat, double
   // Row i of the tensor is summed by rank i; the last ones may be short or empty.
   const auto begin_of = [&](std::int64_t row) { return std::min(row * columns, size); };
   const auto size_of = [&](std::int64_t row) { return begin_of(row + 1) - begin_of(row); };
+  const auto words_of = [](const Tensor& rows, std::int64_t row) {
+    return rows[row].data_ptr<std::int16_t>();
+  };
   auto* values = flat.data_ptr<float>();
 
   flat.add_(error_, loss_scale);
   const Tensor parts = torch::zeros({ranks, words}, at::kShort);
   for (std::int64_t row = 0; row < ranks; ++row) {
-    scaled_row::pack(values + begin_of(row), size_of(row), storage,
-                     parts[row].data_ptr<std::int16_t>());
+    scaled_row::pack(values + begin_of(row), size_of(row), storage, words_of(parts, row));
   }
   const Tensor received = communicator.all_to_all(parts);
   const Tensor sum = torch::zeros({columns});
   for (std::int64_t row = 0; row < ranks; ++row) {
-    scaled_row::add(received[row].data_ptr<std::int16_t>(), columns, storage,
-                    sum.data_ptr<float>());
+    scaled_row::add(words_of(received, row), columns, storage, sum.data_ptr<float>());
   }
   const Tensor own = torch::empty({words}, at::kShort);
   scaled_row::pack(sum.data_ptr<float>(), columns, storage, own.data_ptr<std::int16_t>());
@@ -101,7 +102,7 @@ void CompressedSum::all_reduce_(Communicator& communicator, Tensor& flat, double
 
   bool is_finite = true;  // else the step is skipped, on all ranks
   for (std::int64_t row = 0; row < ranks; ++row) {
-    is_finite = is_finite && scaled_row::is_finite(sums[row].data_ptr<std::int16_t>());
+    is_finite = is_finite && scaled_row::is_finite(words_of(sums, row));
   }
   if (is_finite) {
     // Its owner makes good for what the sum lost.
@@ -110,8 +111,7 @@ void CompressedSum::all_reduce_(Communicator& communicator, Tensor& flat, double
     at::div_out(error_, flat, at::scalar_tensor(loss_scale));
   }
   for (std::int64_t row = 0; row < ranks; ++row) {
-    scaled_row::unpack(sums[row].data_ptr<std::int16_t>(), size_of(row), storage,
-                       values + begin_of(row));
+    scaled_row::unpack(words_of(sums, row), size_of(row), storage, values + begin_of(row));
   }
 }
 

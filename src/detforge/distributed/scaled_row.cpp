@@ -55,17 +55,20 @@ void load(const std::int16_t* from, std::int64_t count, cpu::Storage storage, fl
   }
 }
 
-/// use(first, count, block): the row's values, block by block, still multiplied by the power.
+/// use(i, value) for each value of the row.
 template <typename Use>
-void for_blocks(const std::int16_t* packed,
+void for_values(const std::int16_t* packed,
                 std::int64_t count,
                 cpu::Storage storage,
                 const Use& use) {
+  const float inverse = 1 / power_of(packed);
   std::array<float, kBlock> block;
   for (std::int64_t first = 0; first < count; first += kBlock) {
     const std::int64_t part = std::min(kBlock, count - first);
     load(packed + packed_size(first), part, storage, block.data());
-    use(first, part, block.data());
+    for (std::int64_t i = 0; i < part; ++i) {
+      use(first + i, block[static_cast<std::size_t>(i)] * inverse);
+    }
   }
 }
 
@@ -96,23 +99,11 @@ void pack(float* values, std::int64_t count, cpu::Storage storage, std::int16_t*
 }
 
 void unpack(const std::int16_t* packed, std::int64_t count, cpu::Storage storage, float* values) {
-  const float inverse = 1 / power_of(packed);
-  for_blocks(packed, count, storage,
-             [&](std::int64_t first, std::int64_t part, const float* block) {
-               for (std::int64_t i = 0; i < part; ++i) {
-                 values[first + i] = block[i] * inverse;
-               }
-             });
+  for_values(packed, count, storage, [=](std::int64_t i, float value) { values[i] = value; });
 }
 
 void add(const std::int16_t* packed, std::int64_t count, cpu::Storage storage, float* values) {
-  const float inverse = 1 / power_of(packed);
-  for_blocks(packed, count, storage,
-             [&](std::int64_t first, std::int64_t part, const float* block) {
-               for (std::int64_t i = 0; i < part; ++i) {
-                 values[first + i] += block[i] * inverse;
-               }
-             });
+  for_values(packed, count, storage, [=](std::int64_t i, float value) { values[i] += value; });
 }
 
 bool is_finite(const std::int16_t* packed) {
